@@ -1,0 +1,32 @@
+//! Named bounds of the wire that both sides know (DESIGN.md §14). Everything configurable has its default here.
+
+/// Version of the client protocol, sent in `hello`.
+pub const PROTOCOL: u32 = 1;
+/// Longest room id, bytes.
+pub const ROOM_ID_BYTES: usize = 64;
+/// Longest player id, bytes.
+pub const PLAYER_ID_BYTES: usize = 64;
+/// Largest integer that JavaScript holds exactly; every id on the wire stays at or below it.
+pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
+/// Largest client message after login, bytes (default).
+pub const CLIENT_MESSAGE_BYTES: usize = 4 * 1024;
+/// Largest client message before login, bytes (default).
+pub const LOGIN_MESSAGE_BYTES: usize = 1024;
+/// Deepest nesting of MessagePack that is read from a client.
+pub const NESTING_DEPTH: usize = 16;
+/// Longest array or map that is read from a client, elements.
+pub const COLLECTION_LENGTH: usize = 1024;
+/// Unsaved inputs kept per seat, count (default).
+pub const UNSAVED_INPUTS: usize = 512;
+/// Unsaved inputs kept per seat, bytes (default).
+pub const UNSAVED_INPUT_BYTES: usize = 32 * 1024;
+/// Metadata of a room, bytes.
+pub const METADATA_BYTES: usize = 1024;
+/// Join options, bytes.
+pub const JOIN_OPTIONS_BYTES: usize = 1024;
+/// Longest name of a component, resource, message, request, job or timer, bytes.
+pub const NAME_BYTES: usize = 48;
+/// Most names in one table (components, resources, messages and requests together).
+pub const TABLE_NAMES: usize = 512;
+/// Longest text of an error or close reason, bytes (a close frame holds 123).
+pub const REASON_BYTES: usize = 120;

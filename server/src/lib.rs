@@ -1,1 +1,5 @@
-//! x
+//! Tenure: a game-server framework whose rooms change hands without a dropped socket, a lost input or a second reward.
+
+pub mod link;
+pub mod runtime;
+pub mod store;

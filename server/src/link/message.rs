@@ -1,0 +1,246 @@
+//! What gateways and room nodes say to each other.
+
+use bytes::Bytes;
+use tenure_shared::{
+    Generation, PlayerId, RoomId, SeatId, Seq, Term, Tick,
+    codes::{CloseCode, ErrorCode},
+    wire::TableRow,
+};
+
+/// A node's number of a gateway that is connected to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GatewayId(pub u32);
+
+/// A gateway's number of a socket; never used again in the gateway's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId(pub u64);
+
+/// Whether a room may, must or must not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It must exist.
+    Join,
+    /// It is created if it does not exist.
+    JoinOrCreate,
+    /// It must not exist.
+    Create,
+}
+
+/// Gateway → node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToNode {
+    /// Is there a public, unlocked room of this kind with a free seat? Answered by [`ToGateway::Found`].
+    Find {
+        /// Who asks.
+        gateway: GatewayId,
+        /// For whom.
+        conn: ConnId,
+        /// The game.
+        kind: String,
+        /// The region.
+        region: String,
+    },
+    /// A player takes a seat, or takes his own again. Answered by [`ToGateway::Attached`] or [`ToGateway::Refused`], after the
+    /// room's first checkpoint is stored.
+    Attach(Attach),
+    /// A numbered message or request.
+    Input(Input),
+    /// A socket is gone, or its player leaves. Of an older generation: ignored (LESSONS C49).
+    Detach {
+        /// The room.
+        room: RoomId,
+        /// The seat.
+        seat: SeatId,
+        /// The attachment.
+        generation: Generation,
+        /// Whether the player meant it: then the seat ends at once, answered by [`ToGateway::Left`]; else its grace begins.
+        consented: bool,
+    },
+    /// A client needs a snapshot; answered by [`ToGateway::Snapshot`].
+    Resync {
+        /// The room.
+        room: RoomId,
+        /// The seat.
+        seat: SeatId,
+        /// The attachment.
+        generation: Generation,
+    },
+}
+
+/// A player takes a seat.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attach {
+    /// Which gateway.
+    pub gateway: GatewayId,
+    /// Which socket.
+    pub conn: ConnId,
+    /// Which room.
+    pub room: RoomId,
+    /// Whether it may, must or must not exist.
+    pub mode: Mode,
+    /// Who.
+    pub player: PlayerId,
+    /// MessagePack for `on_join`.
+    pub options: Bytes,
+    /// The seat to take again (resume); `None` joins (a player who has a seat in the room takes that one again, superseding).
+    pub seat: Option<SeatId>,
+    /// First message number that the sender still has (H4).
+    pub first: Seq,
+    /// Newest (term, tick) that was shown (H7).
+    pub shown: (Term, Tick),
+    /// Hash of the name table that the client has.
+    pub table: Option<u64>,
+}
+
+/// A numbered message of a seat.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Input {
+    /// The room.
+    pub room: RoomId,
+    /// The seat.
+    pub seat: SeatId,
+    /// The attachment; an older one is ignored.
+    pub generation: Generation,
+    /// Its number.
+    pub seq: Seq,
+    /// Set for requests: the client's number of it.
+    pub request: Option<u32>,
+    /// Number of its type in the name table.
+    pub kind: u16,
+    /// MessagePack; its form was checked by the gateway.
+    pub payload: Bytes,
+}
+
+/// Node → gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToGateway {
+    /// Answer to [`ToNode::Find`].
+    Found {
+        /// For whom.
+        conn: ConnId,
+        /// A room, if there is one.
+        room: Option<RoomId>,
+    },
+    /// Answer to [`ToNode::Attach`].
+    Attached(Attached),
+    /// The attach was refused.
+    Refused {
+        /// For whom.
+        conn: ConnId,
+        /// Why, for programs.
+        code: ErrorCode,
+        /// Why, for people.
+        message: String,
+        /// Milliseconds after which it may be tried again.
+        retry_after: Option<u32>,
+    },
+    /// A tick's news for all members of the room behind this gateway.
+    Frame(Frame),
+    /// A full snapshot for one member (a whole encoded `[7, …]`), at (term, tick).
+    Snapshot {
+        /// For whom.
+        conn: ConnId,
+        /// The owner's term.
+        term: Term,
+        /// The tick.
+        tick: Tick,
+        /// Encoded message.
+        bytes: Bytes,
+    },
+    /// The room was restored from a checkpoint (after a panic or a takeover): members get `rolled_back` and a snapshot, and the
+    /// gateway sends their unsaved inputs again from the number owed.
+    Restored {
+        /// The room.
+        room: RoomId,
+        /// The owner's term.
+        term: Term,
+        /// The tick of the checkpoint.
+        tick: Tick,
+        /// Its members behind this gateway.
+        members: Vec<RestoredMember>,
+    },
+    /// The seat is given up, as its player asked.
+    Left {
+        /// For whom.
+        conn: ConnId,
+    },
+    /// The socket must be closed: kicked, superseded, room parked or disposed.
+    Close {
+        /// Which.
+        conn: ConnId,
+        /// Why.
+        code: CloseCode,
+        /// For people, at most [`tenure_shared::limits::REASON_BYTES`].
+        reason: String,
+    },
+}
+
+/// A seat is taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attached {
+    /// By whom.
+    pub conn: ConnId,
+    /// The room.
+    pub room: RoomId,
+    /// The seat.
+    pub seat: SeatId,
+    /// Number of this attachment.
+    pub generation: Generation,
+    /// The owner's term.
+    pub term: Term,
+    /// The tick of the snapshot.
+    pub tick: Tick,
+    /// The number wanted next (H4).
+    pub owed: Seq,
+    /// Ticks per second.
+    pub tick_rate: u32,
+    /// Hash of the name table.
+    pub hash: u64,
+    /// The table, unless the client has it.
+    pub table: Option<std::sync::Arc<Vec<TableRow>>>,
+    /// Encoded `[7, …]`.
+    pub snapshot: Bytes,
+    /// Set when the world is owed a lower number than the sender still has: it goes on from the sender's (MODEL-FINDINGS F13).
+    pub rolled_back: bool,
+}
+
+/// A member of a restored room.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RestoredMember {
+    /// Which socket.
+    pub conn: ConnId,
+    /// The number wanted next.
+    pub owed: Seq,
+    /// Encoded `[7, …]`.
+    pub snapshot: Bytes,
+}
+
+/// A tick's news: one per room, tick and gateway; the body is shared by all members.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frame {
+    /// The room.
+    pub room: RoomId,
+    /// The owner's term.
+    pub term: Term,
+    /// The tick.
+    pub tick: Tick,
+    /// Encoded `[5, …]` or `[16, …]`, shared; may be empty when only tails have news.
+    pub body: Bytes,
+    /// All tails of this tick, one after another; each is zero or more whole encoded messages.
+    pub tails: Bytes,
+    /// Members behind this gateway.
+    pub members: Vec<FrameMember>,
+}
+
+/// Where a member's tail lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameMember {
+    /// Which socket.
+    pub conn: ConnId,
+    /// Last message in a stored checkpoint: the gateway's ring is trimmed up to it.
+    pub saved: Seq,
+    /// Start of its tail in [`Frame::tails`].
+    pub start: u32,
+    /// End of its tail.
+    pub end: u32,
+}

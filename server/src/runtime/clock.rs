@@ -1,0 +1,149 @@
+//! Time: a monotonic clock for leases and ticks, a wall clock for people, and one that tests move by hand.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// A moment of the monotonic clock: nanoseconds since the clock was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mono(pub u64);
+
+impl Mono {
+    /// The moment this much later; stops at the end of time instead of wrapping.
+    #[must_use]
+    pub fn plus(self, by: Duration) -> Mono {
+        Mono(self.0.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// How much later this is than `earlier`; zero if it is not later.
+    #[must_use]
+    pub fn since(self, earlier: Mono) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// A moment of the wall clock: microseconds since 1970, UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Wall(pub u64);
+
+impl Wall {
+    /// Milliseconds since 1970.
+    pub fn millis(self) -> u64 {
+        self.0 / 1_000
+    }
+
+    /// The moment this much later.
+    #[must_use]
+    pub fn plus(self, by: Duration) -> Wall {
+        Wall(self.0.saturating_add(u64::try_from(by.as_micros()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// A source of time; cheap to clone.
+#[derive(Clone)]
+pub struct Clock(Source);
+
+#[derive(Clone)]
+enum Source {
+    System { start: Instant },
+    Manual(Arc<Manual>),
+}
+
+struct Manual {
+    now: Mutex<(Mono, Wall)>,
+    moved: Notify,
+}
+
+/// The hand on a clock made by [`Clock::manual`].
+#[derive(Clone)]
+pub struct ManualClock(Arc<Manual>);
+
+impl Clock {
+    /// The machine's clocks.
+    #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine for the time")]
+    pub fn system() -> Self {
+        Clock(Source::System { start: Instant::now() })
+    }
+
+    /// A clock that stands still until its hand is moved; it starts at `wall`.
+    pub fn manual(wall: Wall) -> (Self, ManualClock) {
+        let manual = Arc::new(Manual { now: Mutex::new((Mono(0), wall)), moved: Notify::new() });
+        (Clock(Source::Manual(manual.clone())), ManualClock(manual))
+    }
+
+    /// Monotonic time. Leases and ticks count on it; a step of the wall clock does not move it (LESSONS C23).
+    pub fn now(&self) -> Mono {
+        match &self.0 {
+            Source::System { start } => Mono(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)),
+            Source::Manual(manual) => manual.now.lock().0,
+        }
+    }
+
+    /// Wall time.
+    #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine for the time")]
+    pub fn wall(&self) -> Wall {
+        match &self.0 {
+            Source::System { .. } => {
+                let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                Wall(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+            }
+            Source::Manual(manual) => manual.now.lock().1,
+        }
+    }
+
+    /// Resolves when the monotonic clock has reached `at`. Cancel-safe.
+    pub fn sleep_until(&self, at: Mono) -> Pin<Box<dyn Future<Output = ()> + Send + 'static>> {
+        match &self.0 {
+            Source::System { .. } => Box::pin(tokio::time::sleep(at.since(self.now()))),
+            Source::Manual(manual) => {
+                let manual = manual.clone();
+                Box::pin(async move {
+                    loop {
+                        let moved = manual.moved.notified();
+                        if manual.now.lock().0 >= at {
+                            return;
+                        }
+                        moved.await;
+                    }
+                })
+            }
+        }
+    }
+
+    /// Resolves after `by`. Cancel-safe.
+    pub fn sleep(&self, by: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + 'static>> {
+        self.sleep_until(self.now().plus(by))
+    }
+}
+
+impl std::fmt::Debug for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.0 {
+            Source::System { .. } => "Clock(system)",
+            Source::Manual(_) => "Clock(manual)",
+        })
+    }
+}
+
+impl ManualClock {
+    /// Moves both clocks forward and wakes the sleepers.
+    pub fn advance(&self, by: Duration) {
+        {
+            let mut now = self.0.now.lock();
+            *now = (now.0.plus(by), now.1.plus(by));
+        }
+        self.0.moved.notify_waiters();
+    }
+
+    /// Steps the wall clock alone, as an operator or NTP does.
+    pub fn set_wall(&self, wall: Wall) {
+        self.0.now.lock().1 = wall;
+    }
+}

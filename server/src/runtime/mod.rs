@@ -1,0 +1,12 @@
+//! What a simulation must own: clock, randomness, tasks, mailboxes, shutdown, streams and where rooms run.
+//! Everything above asks these types for time, chance and concurrency, and never the standard library.
+
+pub mod clock;
+pub mod mailbox;
+pub mod net;
+pub mod rng;
+pub mod tasks;
+
+pub use clock::{Clock, ManualClock, Mono, Wall};
+pub use rng::Rng;
+pub use tasks::{Shutdown, Tasks};

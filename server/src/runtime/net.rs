@@ -1,0 +1,43 @@
+//! Streams and listeners: TCP in production, in memory in tests; whatever a simulation brings.
+
+use std::{io, net::SocketAddr};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+};
+
+/// A byte stream between two peers.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for T {}
+
+/// Something that gives streams.
+pub trait Listener: Send + 'static {
+    /// The streams it gives.
+    type Stream: Stream;
+    /// The next stream and who opened it. Cancel-safe.
+    ///
+    /// # Errors
+    /// What the operating system says; running out of file descriptors is one of them and passes.
+    fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Stream, SocketAddr)>> + Send;
+    /// Where it listens; with port 0 the port that was chosen.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn local_addr(&self) -> io::Result<SocketAddr>;
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
+        let (stream, peer) = TcpListener::accept(self).await?;
+        // Frames are small and must not wait for one another's acknowledgement.
+        stream.set_nodelay(true)?;
+        Ok((stream, peer))
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        TcpListener::local_addr(self)
+    }
+}

@@ -1,0 +1,139 @@
+//! The verbs as data, so that one model, a queue, a simulation and a Redis script can carry them alike.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tenure_shared::{IncarnationId, PlayerId, RoomId, ShardId, Term};
+
+use super::{
+    Applied, Batch, Checkpoint, Claim, CompletedWork, Error, Fence, Grant, HistoryEntry, Key, LedgerEntry, Member,
+    MemberInfo, OutboxEntry, RoomSummary, Route, Session, Status, WorkId, WorkItem,
+};
+use crate::runtime::Wall;
+
+/// One verb with its arguments. Every verb is idempotent: a call whose answer was lost may be repeated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// Makes a member (joining) with a lease of `ttl` from the store's now. → [`Reply::Done`]
+    Register { incarnation: IncarnationId, info: MemberInfo, ttl: Duration },
+    /// Renews the lease; refused with [`Error::Tombstoned`] after a tombstone or when absent. → [`Reply::Beat`]
+    Heartbeat { incarnation: IncarnationId, ttl: Duration },
+    /// Writes the tombstone if the lease has lapsed by the store's clock (or the record is absent). → [`Reply::Expired`]
+    Expire { incarnation: IncarnationId },
+    /// Sets a member's status. → [`Reply::Done`]
+    SetStatus { incarnation: IncarnationId, status: Status },
+    /// All members without a tombstone. → [`Reply::Members`]
+    Members,
+    /// Writes the caller's own tombstone: it is gone on purpose. → [`Reply::Done`]
+    Deregister { incarnation: IncarnationId },
+
+    /// Compare-and-set of a claim (§5): granted if it is still as `seen` (holder, term; `None` = no claim yet) and is free, released, the
+    /// caller's own, or its holder is tombstoned or has no lease record. The caller must be a live member. → [`Reply::Granted`]
+    Acquire { key: Key, caller: IncarnationId, seen: Option<(Option<IncarnationId>, Term)>, floor: Term },
+    /// Gives a claim to another live member; refused when a checkpoint of the manifest (room, version) is not stored. → [`Reply::Granted`] (of the target)
+    Transfer { fence: Fence, to: IncarnationId, package: u64, manifest: Vec<(RoomId, u64)>, floor: Term },
+    /// Gives a claim up; its term stays. → [`Reply::Done`]
+    Release { fence: Fence },
+    /// One claim. → [`Reply::Claim`]
+    Claim { key: Key },
+    /// Claims whose key starts with `prefix`, after `after`, at most `limit` (bounded by 1,000). → [`Reply::Claims`]
+    Claims { prefix: String, after: Option<Key>, limit: usize },
+    /// Routes changed since the counter, at most 1,000; a counter of 0 gives all. → [`Reply::Routes`]
+    Routes { since: u64 },
+    /// Agrees on a constant: the first writer decides. → [`Reply::Agreed`]; another value: [`Error::Disagreement`]
+    Agree { name: String, value: String },
+    /// As `Agree`, but gives the agreed value instead of an error (the cluster's guest-token secret). → [`Reply::Agreed`]
+    AgreeOrGet { name: String, value: String },
+
+    /// A room's checkpoint. → [`Reply::Checkpoint`]
+    Load { room: RoomId },
+    /// Rooms of a shard after `after`, at most `limit` (bounded by 1,000). → [`Reply::Rooms`]
+    Rooms { shard: ShardId, after: Option<RoomId>, limit: usize },
+
+    /// The one durable write of a shard (H1, H3). `number` grows by one per commit of the shard and term, from 1: the last number again gives the
+    /// same answer and changes nothing, a lower one is [`Error::OutOfOrder`]. The batch must belong to the shard of the fence. → [`Reply::Committed`]
+    Commit { fence: Fence, shards: u32, number: u64, batch: Batch },
+
+    /// Pending, unparked items of the shard due at or before `before`, earliest first, at most `limit` (bounded by 1,000). → [`Reply::Work`]
+    Due { shard: ShardId, before: Wall, limit: usize },
+    /// How many items of the shard are overdue, counted up to 10,000. → [`Reply::Count`]
+    Overdue { shard: ShardId },
+    /// All items of a shard after `after`, parked included. → [`Reply::Work`]
+    Work { shard: ShardId, after: Option<WorkId>, limit: usize },
+    /// Makes a parked item due now. → [`Reply::Done`]
+    Retry { fence: Fence, id: WorkId },
+    /// Outbox of a shard after a position. → [`Reply::Outbox`]
+    Outbox { shard: ShardId, after: u64, limit: usize },
+
+    /// Applies a grant to a ledger, once per identity, caps and balances in the same step. → [`Reply::Applied`]
+    Apply { grant: Grant },
+    /// A player's balances. → [`Reply::Balances`]
+    Balances { player: PlayerId },
+    /// A player's ledger lines, newest first, at most `limit` (bounded by 1,000). → [`Reply::Ledger`]
+    Ledger { player: PlayerId, limit: usize },
+    /// A player's session in a room. → [`Reply::Session`]
+    Session { player: PlayerId, room: RoomId },
+    /// Stores a session if the stored version is `seen` (0: none). `None` deletes it. → [`Reply::Done`] or [`Error::Conflict`]
+    PutSession { player: PlayerId, room: RoomId, seen: u64, session: Option<Session> },
+
+    /// Ownership history of a key, oldest first. → [`Reply::History`]
+    History { key: Key },
+    /// Completed work of a shard, oldest first (bounded log). → [`Reply::Completed`]
+    Completed { shard: ShardId, limit: usize },
+}
+
+/// The answer to a verb.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// It is done.
+    Done,
+    /// Heartbeats so far, and the highest term the store ever issued (the floor that heartbeats spread).
+    Beat { beats: u64, floor: Term },
+    /// Whether there is a tombstone now.
+    Expired(bool),
+    /// Members.
+    Members(Vec<Member>),
+    /// The term granted.
+    Granted(Term),
+    /// A claim.
+    Claim(Option<Claim>),
+    /// Claims.
+    Claims(Vec<Claim>),
+    /// Change counter and the routes changed.
+    Routes { counter: u64, changed: Vec<Route> },
+    /// The agreed value.
+    Agreed(String),
+    /// A checkpoint.
+    Checkpoint(Option<Checkpoint>),
+    /// Rooms.
+    Rooms(Vec<RoomSummary>),
+    /// The commit is durable; outbox positions of its grants in order.
+    Committed { positions: Vec<u64> },
+    /// Work items.
+    Work(Vec<WorkItem>),
+    /// A count.
+    Count(u64),
+    /// Outbox entries.
+    Outbox(Vec<OutboxEntry>),
+    /// What the ledger did, and the balances afterwards.
+    Applied { applied: Applied, balances: Vec<(String, i64)> },
+    /// Balances.
+    Balances(Vec<(String, i64)>),
+    /// Ledger lines.
+    Ledger(Vec<LedgerEntry>),
+    /// A session.
+    Session(Option<Session>),
+    /// Ownership history.
+    History(Vec<HistoryEntry>),
+    /// Completed work.
+    Completed(Vec<CompletedWork>),
+}
+
+/// An answer with the store's time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamped {
+    /// The store's clock when it answered.
+    pub at: Wall,
+    /// The answer.
+    pub reply: Result<Reply, Error>,
+}

@@ -222,6 +222,8 @@ pub struct Session {
     pub room: RoomId,
     /// The seat.
     pub seat: u32,
+    /// Join options: a seat that a restored world does not know is joined anew from them.
+    pub options: Bytes,
     /// Token that resumes now.
     pub current: String,
     /// Token that takes over once it was used or acknowledged.

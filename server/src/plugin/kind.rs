@@ -1,10 +1,13 @@
 //! A kind of room: what a plugin registered, checked once.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use tenure_shared::wire::TableRow;
+use tenure_shared::wire::{TableRow, table_hash};
 
-/// Builds a kind of room. Any `Fn(&mut RoomBuilder)` is one. It runs once per room and must register the same things each time.
+use super::{Handlers, RoomBuilder, registry::Registry};
+
+/// Builds a kind of room. Any `Fn(&mut RoomBuilder)` is one. It runs once for the kind and once for each room, and must register the
+/// same things each time.
 pub trait RoomPlugin: Send + Sync + 'static {
     /// Registers components, messages, systems and hooks.
     fn build(&self, room: &mut RoomBuilder);
@@ -16,21 +19,26 @@ impl<F: Fn(&mut RoomBuilder) + Send + Sync + 'static> RoomPlugin for F {
     }
 }
 
-/// What a plugin registers with.
-#[derive(Debug)]
-pub struct RoomBuilder {
-    tick_rate: u32,
-    max_seats: u32,
-}
-
 /// A kind of room, as registered and checked.
 pub struct RoomKind {
     name: Arc<str>,
-    tick_rate: u32,
-    max_seats: u32,
-    grace: Option<Duration>,
+    plugin: Box<dyn RoomPlugin>,
+    pub(super) options: Options,
+    registry: Registry,
     table: Arc<Vec<TableRow>>,
     hash: u64,
+    jobs: BTreeSet<Arc<str>>,
+    reward_hooks: BTreeSet<Arc<str>>,
+}
+
+/// Numbers and switches of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    pub(crate) tick_rate: u32,
+    pub(crate) max_seats: u32,
+    pub(crate) grace: Option<Duration>,
+    pub(crate) private: bool,
+    pub(crate) auto_dispose: bool,
 }
 
 impl RoomKind {
@@ -39,12 +47,39 @@ impl RoomKind {
     /// # Errors
     /// All faults of the registration at once.
     pub fn new(name: &str, plugin: impl RoomPlugin) -> Result<Arc<Self>, Vec<String>> {
-        let mut room = RoomBuilder { tick_rate: 20, max_seats: 50 };
+        let mut room = RoomBuilder::new();
         plugin.build(&mut room);
-        let table = Arc::new(Vec::new());
-        let hash = tenure_shared::wire::table_hash(&table);
-        let (tick_rate, max_seats) = (room.tick_rate, room.max_seats);
-        Ok(Arc::new(Self { name: name.into(), tick_rate, max_seats, grace: None, table, hash }))
+        let (options, mut registry, handlers, mut faults) = room.finish();
+        faults.extend(super::names::fault("kind of room", name));
+        if !faults.is_empty() {
+            return Err(faults.into_iter().map(|fault| format!("room kind {name:?}: {fault}")).collect());
+        }
+        registry.number();
+        let table = Arc::new(registry.table());
+        Ok(Arc::new(Self {
+            name: name.into(),
+            plugin: Box::new(plugin),
+            options,
+            registry,
+            hash: table_hash(&table),
+            table,
+            jobs: handlers.work.keys().cloned().collect(),
+            reward_hooks: handlers.rewards.keys().cloned().collect(),
+        }))
+    }
+
+    /// Systems for one room; `None` if the plugin registers something else than it did at first.
+    pub(crate) fn handlers(&self) -> Option<Handlers> {
+        let mut room = RoomBuilder::new();
+        self.plugin.build(&mut room);
+        let (options, mut registry, handlers, faults) = room.finish();
+        registry.number();
+        let same = faults.is_empty() && options == self.options && registry.table() == *self.table;
+        same.then_some(handlers)
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// Its name: the first part of its rooms' ids.
@@ -54,27 +89,27 @@ impl RoomKind {
 
     /// Ticks per second.
     pub fn tick_rate(&self) -> u32 {
-        self.tick_rate
+        self.options.tick_rate
     }
 
     /// Most seats.
     pub fn max_seats(&self) -> u32 {
-        self.max_seats
+        self.options.max_seats
     }
 
     /// How long a seat outlives its socket, if the kind says so.
     pub fn reconnect_grace(&self) -> Option<Duration> {
-        self.grace
+        self.options.grace
     }
 
     /// Whether its rooms are hidden from `join_or_create` without a name.
     pub fn private(&self) -> bool {
-        false
+        self.options.private
     }
 
     /// Whether its empty rooms are unloaded and later deleted.
     pub fn auto_dispose(&self) -> bool {
-        true
+        self.options.auto_dispose
     }
 
     /// The name table.
@@ -89,11 +124,17 @@ impl RoomKind {
 
     /// Names of registered durable jobs.
     pub fn jobs(&self) -> impl Iterator<Item = &str> {
-        std::iter::empty()
+        self.jobs.iter().map(AsRef::as_ref)
     }
 
     /// Ids of schedules that have a hook here.
     pub fn reward_hooks(&self) -> impl Iterator<Item = &str> {
-        std::iter::empty()
+        self.reward_hooks.iter().map(AsRef::as_ref)
+    }
+}
+
+impl std::fmt::Debug for RoomKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RoomKind({})", self.name)
     }
 }

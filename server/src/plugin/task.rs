@@ -1,9 +1,12 @@
 //! Futures of game code that run outside the tick.
 
-use std::any::Any;
+use std::{any::Any, future::Future, pin::Pin};
 
 /// What a task gives; the framework knows its type again.
 pub type TaskValue = Box<dyn Any + Send>;
+
+/// A future that the room's host runs.
+pub type TaskFuture = Pin<Box<dyn Future<Output = TaskValue> + Send>>;
 
 /// Why a task gave nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 //! What goes into a room's world and what comes out: plain data, no I/O (the contract with the room host).
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tenure_shared::{Generation, PlayerId, SeatId, codes::ErrorCode, limits};
 
 use crate::{
     link::{ConnId, GatewayId, ToGateway},
-    plugin::{Reward, TaskResult, TaskValue},
+    plugin::{Reward, TaskFuture, TaskResult},
     runtime::Wall,
     store::{Applied, Grant, GrantId, WorkId, WorkItem},
 };
@@ -152,9 +152,6 @@ pub struct GrantResult {
     /// The player's balances afterwards.
     pub balances: Vec<(String, i64)>,
 }
-
-/// A future of game code that the host runs outside the tick.
-pub type TaskFuture = Pin<Box<dyn Future<Output = TaskValue> + Send>>;
 
 /// What a tick did.
 #[derive(Default)]

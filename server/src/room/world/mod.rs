@@ -6,8 +6,8 @@ mod api;
 use std::sync::Arc;
 
 pub use api::{
-    AttachRefused, Attachment, DueWork, Effects, GrantResult, MAX_ERRORS, TaskFuture, TickInput, TickOutput,
-    WorldError, WorldSettings,
+    AttachRefused, Attachment, DueWork, Effects, GrantResult, MAX_ERRORS, TickInput, TickOutput, WorldError,
+    WorldSettings,
 };
 use tenure_shared::{Generation, RoomId, SeatId, Term, Tick, codes::ErrorCode};
 

@@ -2,6 +2,7 @@
 
 pub mod link;
 pub mod plugin;
+pub mod replication;
 pub mod room;
 pub mod runtime;
 pub mod store;

@@ -2,7 +2,16 @@
 
 pub mod link;
 pub mod plugin;
+pub mod prelude;
 pub mod replication;
 pub mod room;
 pub mod runtime;
 pub mod store;
+
+/// The entity component system that rooms are made of.
+pub use bevy_ecs as ecs;
+
+/// For tests of games.
+pub mod test {
+    pub use crate::room::test_room::{Fate, State, TestRoom, TestSeat};
+}

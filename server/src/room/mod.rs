@@ -1,3 +1,4 @@
 //! Rooms: the world that ticks, and the host that runs it.
 
+pub mod test_room;
 pub mod world;

@@ -1,8 +1,9 @@
 //! What a game imports: `use tenure::prelude::*`. The last stage is written `Stage::Send`, since `Send` is a trait of the language.
 
 pub use bevy_ecs::prelude::{
-    Add, Added, Changed, Commands, Component, DetectChanges, DetectChangesMut, Entity, In, Insert, IntoScheduleConfigs,
-    Local, On, Or, ParamSet, Query, Ref, Remove, Res, ResMut, Resource, Single, With, Without, World,
+    Add, Added, Changed, Commands, Component, DetectChanges, DetectChangesMut, Entity, Has, In, Insert,
+    IntoScheduleConfigs, Local, On, Or, ParamSet, Query, Ref, Remove, Res, ResMut, Resource, Single, With, Without,
+    World,
 };
 
 pub use crate::plugin::{

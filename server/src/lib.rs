@@ -15,3 +15,7 @@ pub use bevy_ecs as ecs;
 pub mod test {
     pub use crate::room::test_room::{Fate, State, TestRoom, TestSeat};
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/writing-a-game.md")]
+struct WritingAGame;

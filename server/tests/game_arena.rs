@@ -1,5 +1,11 @@
 //! The arena, played in a `TestRoom`.
-#![allow(elided_lifetimes_in_paths, unreachable_pub, dead_code, reason = "the demo's own files, built into this test")]
+#![allow(
+    elided_lifetimes_in_paths,
+    unreachable_pub,
+    dead_code,
+    clippy::expect_used,
+    reason = "the demo's own files, built into this test"
+)]
 
 #[path = "../demo/arena/mod.rs"]
 mod arena;

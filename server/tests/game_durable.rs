@@ -1,5 +1,6 @@
 //! Durable work, rewards, grants, timers and tasks: once each, whatever moves or crashes (H6, H8).
-#![allow(elided_lifetimes_in_paths, reason = "systems read better without them")]
+#![allow(elided_lifetimes_in_paths, clippy::needless_pass_by_value, reason = "systems read better so")]
+#![allow(clippy::expect_used, clippy::type_complexity, reason = "a test says what is wrong by panicking")]
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! Checkpoints: versions, migrations, components that a build does not know, damaged bytes; and what registration refuses.
-#![allow(elided_lifetimes_in_paths, reason = "systems read better without them")]
+#![allow(elided_lifetimes_in_paths, clippy::needless_pass_by_value, reason = "systems read better so")]
+#![allow(clippy::expect_used, clippy::type_complexity, reason = "a test says what is wrong by panicking")]
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ struct Pet(String);
 struct Rules(String);
 
 fn start(mut commands: Commands) {
-    (1..=5).for_each(|n| drop(commands.spawn((Hp(n), Pet(format!("cat {n}"))))));
+    commands.spawn_batch((1..=5).map(|n| (Hp(n), Pet(format!("cat {n}")))));
     commands.insert_resource(Rules("no running".to_owned()));
 }
 

@@ -28,10 +28,12 @@ pub(crate) type AddObserver = Box<dyn FnOnce(&mut World) + Send>;
 /// A system of one world with a typed input.
 pub(crate) type Hook<I, O = ()> = BoxedSystem<In<I>, O>;
 
-/// What one room runs.
+/// Systems by stage, before they are a schedule. They are not `Send`; the schedule is.
+pub(crate) type Stages = Vec<(StageSet, ScheduleConfigs<ScheduleSystem>)>;
+
+/// What one room runs besides its stages.
 #[derive(Default)]
 pub(crate) struct Handlers {
-    pub(crate) stages: Vec<(StageSet, ScheduleConfigs<ScheduleSystem>)>,
     /// Make resources that are not kept.
     pub(crate) scratch: Vec<fn(&mut World)>,
     pub(crate) startup: Vec<BoxedSystem>,

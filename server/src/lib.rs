@@ -2,5 +2,7 @@
 
 pub mod config;
 pub mod link;
+pub mod plugin;
 pub mod runtime;
 pub mod store;
+pub mod timers;

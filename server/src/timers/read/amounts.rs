@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use toml::de::DeValue;
 
-use super::section::{self, NOTHING, Section};
+use super::section::{self, Section};
 use crate::{
     config::{nearest, quoted},
     timers::schedule::DailyCap,
@@ -25,7 +25,7 @@ type Amounts = BTreeMap<Arc<str>, i64>;
 impl Section<'_, '_, '_> {
     pub(super) fn grant(&mut self) -> Option<Amounts> {
         if !self.has("grant") {
-            self.error("grant", NOTHING, "what each player gets, such as `grant = { gold = 100 }`");
+            self.missing("grant", "what each player gets, such as `grant = { gold = 100 }`");
             return None;
         }
         self.amounts("grant")

@@ -93,8 +93,9 @@ fn schedules(reader: &mut Reader<'_>, document: &DeTable<'_>, limits: &Limits) -
             }
             _ => format!("schedule[{number}]"),
         };
-        let mut section = Section { reader: &mut *reader, label, table, at };
-        let before = section.reader.errors.len();
+        let before = reader.errors.len();
+        let mut section = Section::new(reader, label, table, at);
+        section.keys();
         if let Some(id) = section.id() {
             let here = section.at("id");
             let line = section.reader.index.position(here).0;
@@ -119,7 +120,7 @@ fn misplaced(reader: &mut Reader<'_>, key: &str, at: usize, value: &DeValue<'_>)
         _ if schedule::KEYS.contains(&key) => {
             (format!("a key of a schedule outside of any {shown}"), "it below the line `[[schedule]]`".to_owned(), None)
         }
-        _ if matches!(crate::config::nearest(key, ["schedule"]), Some(_)) => {
+        _ if crate::config::nearest(key, ["schedule"]).is_some() => {
             ("an unknown key".to_owned(), "`[[schedule]]`".to_owned(), Some("schedule".to_owned()))
         }
         DeValue::Table(_) | DeValue::Array(_) => {

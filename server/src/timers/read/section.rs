@@ -65,9 +65,15 @@ pub(super) struct Section<'r, 'd, 't> {
     pub(super) table: &'d DeTable<'d>,
     /// Byte offset of the table.
     pub(super) at: usize,
+    /// Keys that an unknown one was most likely meant to be: that they are missing is no second mistake.
+    pub(super) meant: Vec<String>,
 }
 
-impl<'d> Section<'_, 'd, '_> {
+impl<'r, 'd, 't> Section<'r, 'd, 't> {
+    pub(super) fn new(reader: &'r mut Reader<'t>, label: String, table: &'d DeTable<'d>, at: usize) -> Self {
+        Self { reader, label, table, at, meant: Vec::new() }
+    }
+
     pub(super) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
@@ -102,10 +108,19 @@ impl<'d> Section<'_, 'd, '_> {
         self.reader.warnings.push(warning);
     }
 
+    /// A required key that is not there.
+    pub(super) fn missing(&mut self, key: &str, expected: &str) {
+        if !self.meant.iter().any(|meant| meant == key) {
+            self.error(key, NOTHING, expected);
+        }
+    }
+
     /// A value of the wrong type.
     pub(super) fn mismatch(&mut self, key: &str, expected: &str) {
-        let found = self.value(key).map_or_else(|| NOTHING.to_owned(), describe);
-        self.error(key, found, expected);
+        match self.value(key) {
+            Some(value) => self.error(key, describe(value), expected),
+            None => self.missing(key, expected),
+        }
     }
 
     /// Reports every key that is not one of `keys`. `foreign` has words of other systems and what they are here.
@@ -120,6 +135,7 @@ impl<'d> Section<'_, 'd, '_> {
             let same = foreign.iter().find(|(word, _)| key.eq_ignore_ascii_case(word)).map(|(_, here)| *here);
             let hint = same.or_else(|| nearest(&key, keys.iter().copied())).map(str::to_owned);
             let expected = if hint.is_some() { what.to_owned() } else { format!("one of {}", keys.join(", ")) };
+            self.meant.extend(hint.clone());
             self.error_at(at, &key, "an unknown key", expected, hint);
         }
     }

@@ -58,7 +58,7 @@ fn the_report_says_what_is_loaded() {
     let report = preview::report(&book, wall("2026-06-01T00:00:00Z"));
     assert_eq!(report[0], format!("zone data {}", zone_data_version()));
     assert_eq!(report[1], "other: disabled");
-    assert_eq!(report[2], "test: next 2026-06-05T00:00:00Z  2026-06-05 00:00:00 UTC UTC");
+    assert_eq!(report[2], "test: next 2026-06-05T00:00:00Z  2026-06-05 00:00:00 UTC");
     assert!(report[3].starts_with("warning: rewards.toml:6: schedule.test.cron:"), "{report:?}");
     let over = RewardBook::parse("rewards.toml", &file("at = 2026-05-01")).expect("valid");
     assert_eq!(preview::report(&over, wall("2026-06-01T00:00:00Z"))[1], "test: not due any more");

@@ -31,7 +31,7 @@ impl Section<'_, '_, '_> {
         self.amounts("grant")
     }
 
-    pub(super) fn cap(&mut self, grant: Option<&Amounts>) -> Option<DailyCap> {
+    pub(super) fn cap(&mut self) -> Option<DailyCap> {
         let starts_at = self.time_of_day("day_starts_at", false);
         if !self.has("cap") {
             if self.has("day_starts_at") {
@@ -40,14 +40,16 @@ impl Section<'_, '_, '_> {
             return None;
         }
         let limits = self.amounts("cap")?;
-        if let Some(grant) = grant.filter(|grant| !grant.is_empty()) {
-            for currency in limits.keys().filter(|currency| !grant.contains_key(*currency)) {
-                let hint = nearest(currency, grant.keys().map(|known| known.as_ref())).map(str::to_owned);
+        if let Some(DeValue::Table(grant)) = self.value("grant")
+            && !grant.is_empty()
+        {
+            for currency in limits.keys().filter(|currency| !grant.contains_key(currency.as_ref())) {
+                let hint = nearest(currency, grant.keys().map(|known| known.get_ref().as_ref())).map(str::to_owned);
                 let found = format!("{}, which is not granted", quoted(currency));
                 self.error_at(self.at("cap"), &format!("cap.{currency}"), found, "a currency of `grant`", hint);
             }
         }
-        if limits.is_empty() {
+        if self.value("cap").and_then(DeValue::as_table).is_some_and(|table| table.is_empty()) {
             self.error("cap", "an empty cap", "most per player and day, such as `cap = { gold = 500 }`");
         }
         Some(DailyCap { limits, starts_at: starts_at.unwrap_or(0) })

@@ -125,7 +125,7 @@ impl Section<'_, '_, '_> {
         let rooms = self.rooms();
         let audience = self.audience();
         let amounts = self.grant();
-        let cap = self.cap(amounts.as_ref());
+        let cap = self.cap();
         let (catch_up, catch_up_limit, catch_up_max_age) = self.catch_up(limits);
         let jitter = self.jitter(trigger.as_ref());
         let disabled = self.flag("disabled").unwrap_or(false);

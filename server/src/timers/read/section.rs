@@ -17,7 +17,8 @@ pub(super) struct Reader<'t> {
     pub(super) file: &'t str,
     pub(super) index: &'t LineIndex<'t>,
     pub(super) errors: Vec<Diagnostic>,
-    pub(super) warnings: Vec<Diagnostic>,
+    /// One line each, with the place.
+    pub(super) warnings: Vec<String>,
 }
 
 impl Reader<'_> {
@@ -29,14 +30,9 @@ impl Reader<'_> {
         expected: impl Into<String>,
         hint: Option<String>,
     ) {
-        let error = self.diagnostic(at, key, found.into(), expected.into(), hint);
-        self.errors.push(error);
-    }
-
-    fn diagnostic(&self, at: usize, key: &str, found: String, expected: String, hint: Option<String>) -> Diagnostic {
-        let diagnostic =
-            Diagnostic { file: self.file.to_owned(), line: 0, column: 0, key: key.to_owned(), found, expected, hint };
-        diagnostic.at(self.index, at)
+        let (file, key) = (self.file.to_owned(), key.to_owned());
+        let error = Diagnostic { file, line: 0, column: 0, key, found: found.into(), expected: expected.into(), hint };
+        self.errors.push(error.at(self.index, at));
     }
 }
 
@@ -103,9 +99,9 @@ impl<'r, 'd, 't> Section<'r, 'd, 't> {
         self.reader.error(at, &key, found, expected, hint);
     }
 
-    pub(super) fn warning(&mut self, key: &str, found: String, expected: String) {
-        let warning = self.reader.diagnostic(self.at(key), &format!("{}.{key}", self.label), found, expected, None);
-        self.reader.warnings.push(warning);
+    pub(super) fn warning(&mut self, key: &str, text: &str) {
+        let line = self.reader.index.position(self.at(key)).0;
+        self.reader.warnings.push(format!("{}:{line}: {}.{key}: {text}", self.reader.file, self.label));
     }
 
     /// A required key that is not there.

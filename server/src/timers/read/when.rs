@@ -80,7 +80,7 @@ impl<'d> Section<'_, 'd, '_> {
             return None;
         }
         for warning in cron.warnings() {
-            self.warning("cron", quoted(text.text), format!("to know: {warning}"));
+            self.warning("cron", warning);
         }
         Some(cron)
     }

@@ -151,4 +151,29 @@ fn jitter_spreads_rooms_and_stays_with_a_room() {
     assert!((60..140).contains(&late), "{late} of 200 in the second half");
     let room = RoomId::new("arena/eu/r1").expect("valid");
     assert_eq!(schedule("every = \"1h\"").due(at, &room), at);
+    // An occurrence that waits for its delay is not missed, and comes once it is over.
+    let skip = schedule("every = \"2h\"\njitter = \"1h\"\ncatch_up = \"skip\"");
+    let late = (0..200).map(|number| RoomId::new(&format!("arena/eu/r{number}")).expect("valid"));
+    let pending = wall("2026-06-05T02:00:00Z");
+    let late = late.max_by_key(|room| skip.due(pending, room)).expect("some room");
+    let due = skip.due(pending, &late);
+    assert!(due > wall("2026-06-05T02:30:00Z"), "{due:?}");
+    let waiting = skip.catch_up_pending(pending, skip.undelayed(Wall(due.0 - 1), &late));
+    assert_eq!((waiting.run.len(), waiting.dropped, waiting.next), (0, 0, Some(pending)));
+    let over = skip.catch_up_pending(pending, skip.undelayed(due, &late));
+    assert_eq!((over.run, over.next), (vec![pending], Some(wall("2026-06-05T04:00:00Z"))));
+}
+
+#[test]
+fn a_reload_keeps_what_is_due_and_replaces_what_is_not() {
+    let new = schedule("cron = \"15 * * * *\"");
+    let now = wall("2026-06-05T12:30:00Z");
+    let at = |text: &str| Some(wall(text));
+    let (early, later) = (at("2026-06-05T12:00:00Z"), at("2026-06-05T13:00:00Z"));
+    assert_eq!(new.after_reload(early, None, now), early, "due already");
+    assert_eq!(new.after_reload(later, early, now), at("2026-06-05T13:15:00Z"));
+    assert_eq!(new.after_reload(None, None, now), at("2026-06-05T13:15:00Z"));
+    // After a step back of the clock what was decided is not decided again.
+    let decided = at("2026-06-05T15:15:00Z");
+    assert_eq!(new.after_reload(at("2026-06-05T16:00:00Z"), decided, now), at("2026-06-05T16:15:00Z"));
 }

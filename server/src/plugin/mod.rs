@@ -1,5 +1,0 @@
-//! What games implement and are told.
-
-mod reward;
-
-pub use reward::{Audience, Reward};

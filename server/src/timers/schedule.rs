@@ -18,8 +18,8 @@ use crate::{
 /// Start of the grid of `every` when the schedule has no `starts`: 2024-01-01T00:00:00Z, a Monday.
 pub const GRID_ANCHOR: i64 = 1_704_067_200;
 
-/// Occurrences outside the window that one search passes over before it says "never".
-const MAX_CLOSED: usize = 4_000;
+/// Occurrences outside the window that one search passes over before it says "never": one for each week of the horizon.
+const MAX_CLOSED: usize = 2_200;
 
 /// How far a search looks ahead, seconds: the same as the calendar search of cron.
 const HORIZON: i64 = 41 * 366 * 86_400;

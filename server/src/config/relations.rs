@@ -16,20 +16,9 @@ fn lease(config: &Config, reader: &mut Reader<'_>) {
     let lease = &config.lease;
     let usable = lease.ttl.saturating_sub(lease.margin);
     below(reader, ("lease.margin", lease.margin), ("lease.ttl", lease.ttl), "the margin is taken off the lease");
-    below(
-        reader,
-        ("lease.heartbeat", lease.heartbeat),
-        ("lease.ttl less lease.margin", usable),
-        "a heartbeat must come before the lease is over",
-    );
-    let two = (lease.heartbeat + lease.call_deadline) * 2;
-    if lease.heartbeat < usable {
-        at_most(
-            reader,
-            ("lease.heartbeat", two),
-            ("lease.ttl", lease.ttl),
-            "two heartbeats with their deadlines must fit into the lease, so that one may fail",
-        );
+    // A margin that leaves nothing of the lease was complained about; the heartbeat is not at fault.
+    if !usable.is_zero() {
+        heartbeat(config, usable, reader);
     }
     at_most(
         reader,
@@ -37,6 +26,25 @@ fn lease(config: &Config, reader: &mut Reader<'_>) {
         ("lease.margin", lease.margin),
         "an answer that comes after the margin proves nothing",
     );
+}
+
+fn heartbeat(config: &Config, usable: Duration, reader: &mut Reader<'_>) {
+    let lease = &config.lease;
+    below(
+        reader,
+        ("lease.heartbeat", lease.heartbeat),
+        ("lease.ttl less lease.margin", usable),
+        "a heartbeat must come before the lease is over",
+    );
+    let two = (lease.heartbeat + lease.call_deadline) * 2;
+    if lease.heartbeat < usable && lease.call_deadline <= lease.margin {
+        at_most(
+            reader,
+            ("lease.heartbeat", two),
+            ("lease.ttl", lease.ttl),
+            "two heartbeats with their deadlines must fit into the lease, so that one may fail",
+        );
+    }
 }
 
 fn gateway(config: &Config, reader: &mut Reader<'_>) {
@@ -159,8 +167,11 @@ fn binds(config: &Config, reader: &mut Reader<'_>) {
         ("link.listen", config.link.listen),
     ];
     for (at, (key, address)) in binds.iter().enumerate() {
-        if address.port() != 0 && binds[..at].iter().any(|(_, other)| other.port() == address.port()) {
-            complain(reader, key, "a port that no other key names");
+        for (other, taken) in &binds[..at] {
+            if address.port() != 0 && taken.port() == address.port() {
+                let blamed = if reader.height(other) > reader.height(key) { other } else { key };
+                complain(reader, blamed, "a port that no other key names");
+            }
         }
     }
 }

@@ -17,10 +17,12 @@ pub(super) const fn ms(n: u64) -> Duration {
 pub(super) const KIB: usize = 1024;
 pub(super) const MIB: usize = 1024 * 1024;
 
+type Read<T> = Box<dyn Fn(&Raw) -> Option<T>>;
+
 /// How a value is read, and what to say when it is refused.
 pub(crate) struct Rule<T> {
     expected: String,
-    read: Box<dyn Fn(&Raw) -> Option<T>>,
+    read: Read<T>,
 }
 
 impl<T> Rule<T> {

@@ -14,7 +14,7 @@ use super::{
 pub enum Guests {
     /// Nobody.
     Never,
-    /// Everybody, as long as the players' port listens on loopback.
+    /// Whoever comes from this machine.
     Loopback,
     /// Everybody.
     Always,
@@ -70,7 +70,13 @@ section! {
         idle_timeout: Duration = duration(SECOND..=HOUR);
         /// Sockets of one address.
         sockets_per_address: usize = number(1..=1_000_000);
+        /// Whether that bound also counts for this machine itself, where load tests and proxies live.
+        count_loopback: bool = switch();
+        /// Sockets in all; more are answered 503.
+        sockets: usize = number(1..=10_000_000);
         /// Rooms that one player may create in a minute.
         creates_per_minute: u32 = number(1..=100_000);
+        /// Tasks that write rooms' frames to sockets; 0: one per core.
+        fanout_tasks: usize = number(0..=1_024);
     }
 }

@@ -4,3 +4,4 @@ pub mod config;
 pub mod link;
 pub mod runtime;
 pub mod store;
+pub mod telemetry;

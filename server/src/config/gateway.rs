@@ -4,7 +4,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::{
     rule::{
-        HOUR, KIB, MIB, MINUTE, SECOND, duration, listen, ms, number, one_of, optional_path, optional_text, size, switch, texts,
+        HOUR, KIB, MIB, MINUTE, SECOND, duration, listen, ms, number, one_of, optional_path, optional_text, size,
+        switch, texts,
     },
     section::section,
 };

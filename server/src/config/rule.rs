@@ -121,6 +121,14 @@ pub(super) fn optional_text(most: usize) -> Rule<Option<String>> {
     })
 }
 
+/// A filter of logs, as `tracing` reads it.
+pub(super) fn log_filter() -> Rule<String> {
+    Rule::new("levels like \"info\" or \"warn,tenure::gateway=debug\"", |raw| {
+        let text = text_of(raw)?;
+        tracing_subscriber::EnvFilter::builder().parse(text).is_ok().then(|| text.to_owned())
+    })
+}
+
 /// A path; relative ones start at the working directory.
 pub(super) fn path() -> Rule<PathBuf> {
     Rule::new("a path", |raw| text_of(raw).filter(|text| !text.is_empty() && !text.contains('\0')).map(PathBuf::from))

@@ -4,8 +4,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::{
     rule::{
-        DAY, HOUR, KIB, MIB, MINUTE, SECOND, duration, listen, ms, number, one_of, optional_path, optional_text, path,
-        size, some_of, switch, text,
+        DAY, HOUR, KIB, MIB, MINUTE, SECOND, duration, listen, log_filter, ms, number, one_of, optional_path,
+        optional_text, path, size, some_of, switch, text,
     },
     section::section,
 };
@@ -212,6 +212,6 @@ section! {
         /// For people or for machines.
         format: LogFormat = one_of(&[("text", LogFormat::Text), ("json", LogFormat::Json)]);
         /// What is logged, as `level` or `target=level`, separated by commas.
-        filter: String = text(512);
+        filter: String = log_filter();
     }
 }

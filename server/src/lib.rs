@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod link;
+pub mod ops;
 pub mod runtime;
 pub mod store;
 pub mod telemetry;

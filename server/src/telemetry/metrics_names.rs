@@ -52,6 +52,7 @@ metrics! {
     Gauge "tenure_process_resident_bytes" [] "Memory of the process that is in RAM.";
     Gauge "tenure_process_open_files" [] "Open file descriptors, sockets included.";
     Gauge "tenure_process_cpu_seconds" [] "Processor time used since the start.";
+    Counter "tenure_admin_refused_total" ["why"] "Connections to the admin port that were refused or cut: over the bound, too slow, not accepted.";
     Counter "tenure_mailbox_full_total" ["mailbox"] "Messages that a full mailbox gave back to its sender.";
     Counter "tenure_task_panics_total" ["task"] "Panics of supervised tasks.";
 }

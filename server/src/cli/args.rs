@@ -8,7 +8,10 @@ use crate::config::Sources;
 
 /// A parsed command line.
 #[derive(Clone, Debug, Parser)]
-#[command(disable_help_subcommand = true, after_help = "Exit codes: 0 all is well, 1 a problem was found, 2 could not run.")]
+#[command(
+    disable_help_subcommand = true,
+    after_help = "Exit codes: 0 all is well, 1 a problem was found, 2 could not run."
+)]
 pub struct Cli {
     /// Flags of all commands.
     #[command(flatten)]
@@ -160,7 +163,7 @@ impl Cli {
     }
 
     /// The command.
-    pub fn command(&self) -> &Command {
+    pub fn chosen(&self) -> &Command {
         self.command.as_ref().unwrap_or(&Command::Serve)
     }
 }
@@ -184,12 +187,13 @@ mod tests {
 
     #[test]
     fn serve_is_the_default_and_flags_stand_anywhere() {
-        let cli = parse(&["--set", "room.tick_rate=30", "--ready-file", "r.json", "--set", "log.format=json"]).expect("parsed");
-        assert!(matches!(cli.command(), Command::Serve));
+        let cli = parse(&["--set", "room.tick_rate=30", "--ready-file", "r.json", "--set", "log.format=json"])
+            .expect("parsed");
+        assert!(matches!(cli.chosen(), Command::Serve));
         assert_eq!(cli.common.set, ["room.tick_rate=30", "log.format=json"]);
         let cli = parse(&["ledger", "show", "guest:1", "--config", "c.toml", "--json"]).expect("parsed");
         assert_eq!(cli.common.config, Some("c.toml".into()));
-        let Command::Ledger(LedgerCommand::Show { player, json, limit }) = cli.command() else { panic!("{cli:?}") };
+        let Command::Ledger(LedgerCommand::Show { player, json, limit }) = cli.chosen() else { panic!("{cli:?}") };
         assert_eq!((player.as_str(), *json, *limit), ("guest:1", true, 20));
         let cli = parse(&["serve", "--rewards", "r.toml"]).expect("parsed");
         assert!(cli.common.sources().set.contains(&"rewards.file=r.toml".to_owned()));

@@ -58,7 +58,11 @@ impl Node {
             return Err("admin.listen leaves the port to the system: name the node's --ready-file".to_owned());
         }
         if address.ip().is_unspecified() {
-            address.set_ip(if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
+            address.set_ip(if address.is_ipv4() {
+                [127, 0, 0, 1].into()
+            } else {
+                std::net::Ipv6Addr::LOCALHOST.into()
+            });
         }
         Ok(Self { address, token: config.secrets.admin.clone() })
     }
@@ -76,7 +80,11 @@ impl Node {
     fn ask(&self, method: &str, target: &str) -> Result<String, Error> {
         let failed = |error| Error::Io(self.address, error);
         let mut stream = TcpStream::connect_timeout(&self.address, TIMEOUT).map_err(|error| {
-            if error.kind() == io::ErrorKind::ConnectionRefused { Error::NotRunning(self.address) } else { failed(error) }
+            if error.kind() == io::ErrorKind::ConnectionRefused {
+                Error::NotRunning(self.address)
+            } else {
+                failed(error)
+            }
         })?;
         stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
         stream.set_write_timeout(Some(TIMEOUT)).map_err(failed)?;

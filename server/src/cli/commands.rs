@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    ops::{self, HistoryReport, LedgerReport, ReportError, StatusReport, Verbs, VerbsFuture, WorkReport},
+    ops::{self, HistoryReport, LedgerReport, ReportError, StatusReport, Verbs, WorkReport},
 };
 
 /// Opens the configured store for a command when no node runs; the text of an error is for people.
@@ -19,10 +19,10 @@ pub type OpenStore<'a> = &'a dyn Fn(&Config) -> Result<Box<dyn Verbs>, String>;
 /// Runs a command to its end; `None` for `serve`, which is the application's.
 pub fn run(cli: &Cli, open: OpenStore<'_>) -> Option<Outcome> {
     let common = &cli.common;
-    let outcome = match cli.command() {
+    let outcome = match cli.chosen() {
         Command::Serve => return None,
         Command::Config(ConfigCommand::Check) => config_check(common),
-        Command::Schedule(command) => super::schedule::run(command),
+        Command::Schedule(command) => super::schedule::run(common, command),
         Command::Status { json } => with_config(common, |config| status(common, config, *json)),
         Command::Ledger(LedgerCommand::Show { player, json, limit }) => {
             with_config(common, |config| ledger_show(&Desk { common, config, open }, player, *limit, *json))
@@ -59,10 +59,11 @@ fn status(common: &Common, config: &Config, json: bool) -> Outcome {
         Ok(node) => node,
         Err(text) => return Outcome::could_not_run(text),
     };
-    let report: StatusReport = match node.get("/status").map_err(|error| error.to_string()).and_then(|body| parse(&body)) {
-        Ok(report) => report,
-        Err(text) => return Outcome::could_not_run(text),
-    };
+    let report: StatusReport =
+        match node.get("/status").map_err(|error| error.to_string()).and_then(|body| parse(&body)) {
+            Ok(report) => report,
+            Err(text) => return Outcome::could_not_run(text),
+        };
     let exit = if report.readiness.ready() { Exit::Good } else { Exit::Problem };
     present(&report, exit, json, show::status)
 }
@@ -73,7 +74,8 @@ fn ledger_show(desk: &Desk<'_>, player: &str, limit: u16, json: bool) -> Outcome
         Err(mistake) => return Outcome::could_not_run(mistake),
     };
     let target = format!("/admin/ledger?player={}&limit={limit}", encode(player));
-    let report = desk.report(&target, |verbs| Box::pin(async move { ops::show_ledger(verbs, id, usize::from(limit)).await }));
+    let report =
+        desk.report(&target, |verbs| Box::pin(async move { ops::show_ledger(verbs, id, usize::from(limit)).await }));
     match report {
         Ok(report) => present::<LedgerReport>(&report, Exit::Good, json, show::ledger),
         Err(text) => Outcome::could_not_run(text),

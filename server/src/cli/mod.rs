@@ -8,6 +8,7 @@ mod args;
 mod client;
 mod commands;
 mod ready_file;
+mod schedule;
 mod show;
 
 use std::{io::Write as _, process::ExitCode};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::{
     ops::{HistoryReport, LedgerReport, StatusReport, WorkReport},
-    runtime::Wall,
+    timers::preview::utc_text as time,
 };
 
 /// Rooms in the text of `status`; `--json` has more.
@@ -18,15 +18,6 @@ macro_rules! line {
         }
     };
 }
-pub(super) use line;
-
-/// A time in UTC.
-pub(super) fn time(at: Wall) -> String {
-    let micros = i64::try_from(at.0).ok();
-    let stamp = micros.and_then(|micros| jiff::Timestamp::from_microsecond(micros).ok());
-    stamp.map_or_else(|| "beyond all times".to_owned(), |stamp| format!("{stamp:.0}"))
-}
-
 pub(super) fn status(report: &StatusReport) -> String {
     let mut out = String::new();
     let missing = report.readiness.reasons();
@@ -74,11 +65,13 @@ pub(super) fn status(report: &StatusReport) -> String {
 
 pub(super) fn ledger(report: &LedgerReport) -> String {
     let mut out = String::new();
-    let balances: Vec<String> = report.balances.iter().map(|(currency, amount)| format!("{currency} {amount}")).collect();
+    let balances: Vec<String> =
+        report.balances.iter().map(|(currency, amount)| format!("{currency} {amount}")).collect();
     let balances = if balances.is_empty() { "nothing".to_owned() } else { balances.join(", ") };
     line!(out, "{}: {balances}", report.player);
     for entry in &report.lines {
-        let given: Vec<String> = entry.given.iter().map(|(currency, amount)| format!("{amount:+} {currency}")).collect();
+        let given: Vec<String> =
+            entry.given.iter().map(|(currency, amount)| format!("{amount:+} {currency}")).collect();
         let given = match (entry.insufficient, given.is_empty()) {
             (true, _) => "refused: insufficient".to_owned(),
             (false, true) => "nothing (cap)".to_owned(),

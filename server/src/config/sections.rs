@@ -165,6 +165,8 @@ section! {
     RewardsConfig in "rewards" {
         /// The file; `None`: no schedules, unless the game brings its own.
         file: Option<PathBuf> = optional_path();
+        /// Occurrences that a schedule with `catch_up = "all"` grants late, unless it names its own number.
+        catch_up_limit: usize = number(1..=1_000);
         /// Oldest occurrence that is still granted late.
         catch_up_max_age: Duration = duration(MINUTE..=3_650 * DAY);
         /// First delay before failed work is tried again; it doubles.

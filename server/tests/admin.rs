@@ -1,4 +1,5 @@
 //! The admin port over real sockets, and the commands that ask it: what they print and how they exit.
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::{
     io::{Read as _, Write as _},

@@ -24,9 +24,8 @@ pub(super) fn run(common: &Common, command: &ScheduleCommand) -> Outcome {
             Outcome::new(Exit::Good, lines.join("\n"))
         }),
         ScheduleCommand::Next { file, count, from, id } => {
-            let from = match from.as_deref().map(moment).unwrap_or(Some(now)) {
-                Some(from) => from,
-                None => return Outcome::could_not_run("--from is a time like 2027-03-28T00:00:00Z"),
+            let Some(from) = from.as_deref().map_or(Some(now), moment) else {
+                return Outcome::could_not_run("--from is a time like 2027-03-28T00:00:00Z");
             };
             with_book(&config, file, |book| next(book, id.as_deref(), from, usize::from(*count)))
         }

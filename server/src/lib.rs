@@ -1,9 +1,12 @@
 //! Tenure: a game-server framework whose rooms change hands without a dropped socket, a lost input or a second reward.
 
+pub mod cli;
 pub mod config;
 pub mod link;
+pub mod ops;
 pub mod plugin;
 pub mod room;
 pub mod runtime;
 pub mod store;
+pub mod telemetry;
 pub mod timers;

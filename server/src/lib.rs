@@ -1,5 +1,7 @@
 //! Tenure: a game-server framework whose rooms change hands without a dropped socket, a lost input or a second reward.
 
+pub mod config;
+pub mod gateway;
 pub mod link;
 pub mod runtime;
 pub mod store;

@@ -339,7 +339,6 @@ export class Room<S extends Schema = AnySchema> {
         return this.finish(CloseCode.Consented, 'left');
       case 'welcome':
       case 'joined':
-      case 'unknown':
         return;
     }
   }

@@ -4,6 +4,9 @@ import type { Value } from './msgpack.ts';
 import { NameTable, same, shape } from './table.ts';
 import { Space, WireError, asInt } from './wire.ts';
 
+/** Most entities that a client keeps. */
+export const MAX_ENTITIES = 100_000;
+
 /** A thing in the room. Its number is never used again for another one. */
 export class Entity<C = Record<string, unknown>> {
   readonly id: number;
@@ -114,6 +117,8 @@ export class State<C = Record<string, unknown>, R = Record<string, unknown>> {
   }
 
   private op(op: Value[]): void {
+    const wanted = op[0] === 1 || op[0] === 5 ? 2 : op[0] === 4 ? 3 : op.length;
+    if (op.length < 2 || op.length !== wanted) throw new WireError(`op ${String(op[0])} of ${op.length} elements`);
     switch (op[0]) {
       case 0:
       case 2: {
@@ -137,7 +142,6 @@ export class State<C = Record<string, unknown>, R = Record<string, unknown>> {
       }
       case 4: {
         const named = this.table.find(Space.Resource, asInt(op[1]));
-        if (op.length < 3) throw new WireError('a resource without a value');
         if (named) this.setResource(named.name, shape(op[2] as Value, named.fields));
         return;
       }
@@ -154,6 +158,7 @@ export class State<C = Record<string, unknown>, R = Record<string, unknown>> {
   private entity(id: number): Entity<C> {
     let entity = this.entities.get(id);
     if (!entity) {
+      if (this.entities.size >= MAX_ENTITIES) throw new WireError(`more than ${MAX_ENTITIES} entities`);
       this.entities.set(id, (entity = new Entity<C>(id)));
       this.touched = true;
     }

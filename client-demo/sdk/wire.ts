@@ -70,8 +70,7 @@ export type ServerMessage =
   | { is: 'session'; session: string }
   | ({ is: 'granted' } & Granted)
   | { is: 'refused'; seq: number; code: string; message: string }
-  | { is: 'heartbeat'; term: number; tick: number }
-  | { is: 'unknown'; kind: number };
+  | { is: 'heartbeat'; term: number; tick: number };
 
 /** A sound MessagePack value that is not the message it says it is. */
 export class WireError extends Error {
@@ -90,6 +89,12 @@ export function readServer(bytes: Uint8Array, take: (message: ServerMessage) => 
 
 function parse(value: Value): ServerMessage {
   const f = new Fields(value);
+  const message = fields(f);
+  f.end();
+  return message;
+}
+
+function fields(f: Fields): ServerMessage {
   const kind = f.int();
   switch (kind) {
     case 1:
@@ -116,7 +121,7 @@ function parse(value: Value): ServerMessage {
     case 14: return { is: 'granted', source: f.text(), scheduledFor: f.optInt(), grants: f.amounts(), balances: f.amounts() };
     case 15: return { is: 'refused', seq: f.int(), code: f.text(), message: f.text() };
     case 16: return { is: 'heartbeat', term: f.int(), tick: f.int() };
-    default: return { is: 'unknown', kind };
+    default: throw new WireError(`unknown kind ${kind}`);
   }
 }
 
@@ -134,6 +139,10 @@ class Fields {
     if (value === undefined) throw new WireError(`field ${this.at} is missing`);
     this.at += 1;
     return value;
+  }
+  /** There must be no more. */
+  end(): void {
+    if (this.at !== this.items.length) throw new WireError(`${this.items.length} fields, expected ${this.at}`);
   }
   int(): number {
     return asInt(this.any());
@@ -167,6 +176,7 @@ class Fields {
         const currency = f.text();
         const amount = f.any();
         if (!Number.isSafeInteger(amount)) throw new WireError('expected an amount');
+        f.end();
         return [currency, amount as number];
       }),
     );
@@ -178,6 +188,7 @@ class Fields {
       const f = new Fields(row);
       const [space, number, name, version] = [f.int(), f.int(), f.text(), f.int()];
       const fields = f.any();
+      f.end();
       return { space, number, name, version, fields: fields === null ? null : asList(fields).map(asText) };
     });
   }

@@ -89,7 +89,7 @@ export class FakeServer {
 
   /** The process dies and comes back from its last checkpoint of the seats' marks; sockets are cut. */
   restart(): void {
-    for (const socket of [...this.sockets]) socket.cut(1006, '');
+    for (const socket of this.sockets) socket.cut(1006, '');
     this.term += 1_000_000;
     for (const seat of this.seats) seat.owed = seat.applied + 1;
   }

@@ -17,6 +17,23 @@ export interface Figure {
   say: string | undefined;
 }
 
+let glowing: HTMLCanvasElement | undefined;
+/** A soft round light, made once: gradients are too slow to make for each coin and frame. */
+function glow(): HTMLCanvasElement {
+  if (glowing) return glowing;
+  glowing = document.createElement('canvas');
+  glowing.width = glowing.height = 128;
+  const g = glowing.getContext('2d');
+  if (g) {
+    const light = g.createRadialGradient(64, 64, 4, 64, 64, 64);
+    light.addColorStop(0, 'rgba(255, 206, 92, 1)');
+    light.addColorStop(1, 'rgba(255, 206, 92, 0)');
+    g.fillStyle = light;
+    g.fillRect(0, 0, 128, 128);
+  }
+  return glowing;
+}
+
 export function drawCoin(g: Canvas, pos: Pos, value: number, phase: number): void {
   const big = value >= 5;
   const radius = big ? 11 : 7.5;
@@ -25,11 +42,9 @@ export function drawCoin(g: Canvas, pos: Pos, value: number, phase: number): voi
   g.translate(pos.x, pos.y);
   g.fillStyle = 'rgba(0, 0, 0, 0.35)';
   ellipse(g, 0, radius + 3, radius * 0.8, 3);
-  const glow = g.createRadialGradient(0, 0, 1, 0, 0, radius * 2.6);
-  glow.addColorStop(0, big ? 'rgba(255, 196, 80, 0.5)' : 'rgba(255, 214, 102, 0.3)');
-  glow.addColorStop(1, 'rgba(255, 214, 102, 0)');
-  g.fillStyle = glow;
-  ellipse(g, 0, 0, radius * 2.6, radius * 2.6);
+  g.globalAlpha = big ? 0.55 : 0.32;
+  g.drawImage(glow(), -radius * 2.6, -radius * 2.6, radius * 5.2, radius * 5.2);
+  g.globalAlpha = 1;
   g.fillStyle = '#b97a12';
   ellipse(g, 0, 1, radius * turn, radius);
   g.fillStyle = big ? '#ffc53d' : '#ffd75e';
@@ -151,8 +166,8 @@ function hat(g: Canvas, kind: number, light: string): void {
   const y = -PLAYER_RADIUS + 3;
   switch ((kind - 1) % 5) {
     case 0: // top hat
-      fill(g, '#262b46', () => g.roundRect(-16, y - 2, 32, 5, 2));
-      fill(g, '#343b5e', () => g.roundRect(-10, y - 19, 20, 18, 3));
+      fill(g, '#4b558f', () => g.roundRect(-16, y - 2, 32, 5, 2));
+      fill(g, '#6672b8', () => g.roundRect(-10, y - 19, 20, 18, 3));
       fill(g, '#ff7a8a', () => g.rect(-10, y - 7, 20, 4));
       return;
     case 1: // crown
@@ -188,11 +203,9 @@ export function drawChest(g: Canvas, at: Pos, left: number | undefined, seconds:
   const soon = left !== undefined && seconds <= 3 && open === 0;
   g.save();
   g.translate(at.x, at.y);
-  const glow = g.createRadialGradient(0, 0, 8, 0, 0, 92);
-  glow.addColorStop(0, `rgba(255, 205, 96, ${0.2 + open * 0.55 + (soon ? 0.18 : 0)})`);
-  glow.addColorStop(1, 'rgba(255, 205, 96, 0)');
-  g.fillStyle = glow;
-  ellipse(g, 0, 0, 92, 92);
+  g.globalAlpha = 0.22 + open * 0.6 + (soon ? 0.2 : 0);
+  g.drawImage(glow(), -92, -92, 184, 184);
+  g.globalAlpha = 1;
   g.lineWidth = 7;
   g.lineCap = 'round';
   g.strokeStyle = 'rgba(255, 255, 255, 0.1)';

@@ -23,6 +23,7 @@ export class Hud {
   private readonly texts = new Map<string, { node: HTMLElement; text: string }>();
   private readonly buttons: [ShopItem, HTMLButtonElement][] = [];
   private readonly banner = element('banner');
+  private readonly stage = element('stage');
   private bannerTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(actions: HudActions) {
@@ -60,8 +61,9 @@ export class Hud {
     this.set('players', String(players));
     this.set('seat', String(room.seat));
     this.set('node', room.node);
-    this.set('term', `…${String(room.term).slice(-6)}`, String(room.term));
+    this.set('term', `…${String(room.term).slice(-5)}`, String(room.term));
     this.set('room', room.id, room.id);
+    this.stage.classList.toggle('off', !room.connected);
     for (const [item, button] of this.buttons) button.disabled = !room.connected || own.gold < item.price;
   }
 

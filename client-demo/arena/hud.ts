@@ -89,8 +89,12 @@ export class Hud {
 
   toast(text: string, kind: '' | 'gold' | 'bad' = '', strong = ''): void {
     const toasts = element('toasts');
+    const said = `${strong} ${text}`;
+    const last = toasts.lastElementChild as HTMLElement | null;
+    if (kind === 'bad' && last?.dataset['said'] === said) return;
     const node = document.createElement('div');
     node.className = `toast ${kind}`;
+    node.dataset['said'] = said;
     if (strong) node.append(bold(strong), ' ');
     node.append(text);
     toasts.append(node);

@@ -143,8 +143,7 @@ async function play(name: string): Promise<void> {
     return;
   }
   hook.left = undefined;
-  scene.me = undefined;
-  scene.clock.reset();
+  scene.reset();
   steering.reset();
   hud.status(undefined);
   listen(room);

@@ -46,6 +46,14 @@ export class Scene {
     calm.addEventListener('change', () => (this.effects.calm = calm.matches));
   }
 
+  /** A new room: nothing of the old one is known. */
+  reset(): void {
+    this.tracks.clear();
+    this.headings.clear();
+    this.said.clear();
+    this.clock.reset();
+    this.me = this.ownPos = this.camera = undefined;
+  }
   moved(entity: number, tick: number, pos: Pos): void {
     let track = this.tracks.get(entity);
     if (!track) this.tracks.set(entity, (track = new Track()));

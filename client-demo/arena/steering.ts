@@ -80,9 +80,8 @@ export class Steering {
     const dy = Math.round(this.direction.y * 100);
     const now = performance.now();
     if (`${dx},${dy}` === this.sent || now - this.sentAt < EVERY) return;
-    if (!this.world.send(dx, dy)) return;
-    this.sent = `${dx},${dy}`;
     this.sentAt = now;
+    if (this.world.send(dx, dy)) this.sent = `${dx},${dy}`;
   }
 
   private read(): Pos {

@@ -21,6 +21,8 @@ export type SocketFactory = (url: string) => Socket;
 export const LOGIN_TIME = 10_000;
 /** Undecodable messages in a row after which a socket is given up. */
 export const FAULTS = 5;
+/** The shortest silence that ends a socket, whatever the server says, ms. */
+const LEAST_IDLE = 1000;
 const OPEN = 1;
 
 /** What the owner of a connection does. */
@@ -150,7 +152,7 @@ export class Connection {
         if (!this.welcome || message.id !== this.id) return;
         this.deadline.stop();
         this.live = true;
-        this.listen(this.welcome.idle);
+        this.listen(Math.max(LEAST_IDLE, this.welcome.idle));
         return this.handler.joined(this, this.welcome, message);
       case 'error': {
         if (message.id !== this.id) return;

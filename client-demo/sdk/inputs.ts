@@ -70,7 +70,12 @@ export class Inputs {
 
   /** A new attachment wants `owed` next. What is kept goes out again from there, in order. */
   attach(owed: number): void {
-    this.next = Math.max(this.next, owed);
+    if (owed > this.next) {
+      // Somebody else used these numbers, for example another tab: what is kept here was overtaken.
+      this.kept = [];
+      this.bytes = 0;
+      this.next = owed;
+    }
     this.cursor = Math.max(owed, this.first);
   }
 

@@ -7,18 +7,21 @@ export interface TokenStorage {
   removeItem(key: string): void;
 }
 
-/** Keeps everything in memory and, where the page may use it, in `sessionStorage` too. */
+/** `sessionStorage`, and memory for what the page may not keep there. */
 export class DefaultStorage implements TokenStorage {
   private readonly memory = new Map<string, string>();
 
   getItem(key: string): string | null {
-    const known = this.memory.get(key);
-    if (known !== undefined) return known;
-    return attempt(() => session()?.getItem(key)) ?? null;
+    return this.memory.get(key) ?? attempt(() => session()?.getItem(key)) ?? null;
   }
   setItem(key: string, value: string): void {
-    this.memory.set(key, value);
-    attempt(() => session()?.setItem(key, value));
+    const stored = attempt(() => {
+      const place = session();
+      place?.setItem(key, value);
+      return place;
+    });
+    if (stored) this.memory.delete(key);
+    else this.memory.set(key, value);
   }
   removeItem(key: string): void {
     this.memory.delete(key);

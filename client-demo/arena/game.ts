@@ -22,7 +22,7 @@ export interface Arena {
     board: [string, number][];
   };
   messages: { steer: [number, number]; chat: { text: string } };
-  requests: { buy: { ask: { item: string }; answer: [item: string, gold: number] }; rename: { ask: { name: string }; answer: [name: string] } };
+  requests: { buy: { ask: { item: string }; answer: { item: string; gold: number } }; rename: { ask: { name: string }; answer: { name: string } } };
   events: { picked: { entity: number; value: number }; chat: { from: string; text: string } };
 }
 

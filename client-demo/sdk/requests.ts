@@ -1,6 +1,5 @@
 // Requests that wait for their answer, each with a deadline.
 import { TenureError } from './errors.ts';
-import type { Value } from './msgpack.ts';
 import { Alarm } from './time.ts';
 
 /** Most requests that may be open at once. */
@@ -8,7 +7,7 @@ export const OPEN_REQUESTS = 256;
 
 interface Open {
   seq: number;
-  resolve(value: Value): void;
+  resolve(value: unknown): void;
   reject(error: TenureError): void;
   deadline: Alarm;
 }
@@ -28,7 +27,7 @@ export class Requests {
     if (this.open.size >= OPEN_REQUESTS) throw new TenureError('backlog_full', `${OPEN_REQUESTS} requests wait for an answer`);
   }
 
-  wait(id: number, seq: number, name: string, timeout: number): Promise<Value> {
+  wait(id: number, seq: number, name: string, timeout: number): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const deadline = new Alarm();
       deadline.start(timeout, () => {
@@ -40,7 +39,7 @@ export class Requests {
   }
 
   /** False if nobody waits (any more). */
-  answer(id: number, value: Value): boolean {
+  answer(id: number, value: unknown): boolean {
     const open = this.take(id);
     open?.resolve(value);
     return open !== undefined;

@@ -9,7 +9,7 @@ import type { Answer, AnySchema, Ask, Context, Names, Schema } from './schema.ts
 import { Sender } from './sender.ts';
 import type { Entity, State } from './state.ts';
 import type { SavedSession } from './storage.ts';
-import { NameTable, sameHash, shape } from './table.ts';
+import { NameTable, answerShape, sameHash, shape } from './table.ts';
 import { Alarm, now } from './time.ts';
 import { View, type ViewStats } from './view.ts';
 import { Space, client, type Granted, type Joined, type ServerMessage, type Welcome } from './wire.ts';
@@ -309,7 +309,7 @@ export class Room<S extends Schema = AnySchema> {
         return;
       }
       case 'reply':
-        return void this.requests.answer(m.id, m.payload);
+        return void this.requests.answer(m.id, answerShape(m.payload));
       case 'error': {
         const error = new TenureError(m.code, m.message, { retryAfter: m.retryAfter });
         if (m.id === 0 || !this.requests.fail(m.id, error)) this.errors.emit(error);

@@ -10,7 +10,7 @@ export interface Schema {
   resources: object;
   /** Messages to the room. */
   messages: object;
-  /** Requests to the room. Answers come as they are on the wire: a struct is an array of its fields. */
+  /** Requests to the room. Structs in answers are objects without prototype. */
   requests: object;
   /** Messages from the room. */
   events: object;

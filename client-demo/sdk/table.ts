@@ -50,6 +50,17 @@ export function shape(value: Value, fields: string[] | null): unknown {
   return out;
 }
 
+/** An answer as the game's code sees it: its structs are maps on the wire, since no table names their fields. */
+export function answerShape(value: Value): unknown {
+  if (Array.isArray(value)) return value.map(answerShape);
+  if (!(value instanceof Map)) return value;
+  const entries = [...value];
+  if (!entries.every(([key]) => typeof key === 'string')) return new Map(entries.map(([key, item]) => [key, answerShape(item)]));
+  const out = Object.create(null) as Record<string, unknown>;
+  for (const [key, item] of entries) out[key as string] = answerShape(item);
+  return out;
+}
+
 /** The other way: an object becomes the struct's array; what is no plain object goes as it is. */
 export function flatten(payload: unknown, fields: string[] | null): unknown {
   if (!fields || typeof payload !== 'object' || payload === null) return payload;

@@ -95,7 +95,7 @@ export class FakeArena implements Game {
     if (type === 'rename') {
       w.name = String(payload[0]).slice(0, 16);
       this.changed(w);
-      return [w.name];
+      return { name: w.name };
     }
     const item = String(payload[0]);
     const price = PRICES.get(item);
@@ -107,7 +107,7 @@ export class FakeArena implements Game {
     if (item === 'color') w.color = (w.color + 5) % 12;
     this.changed(w);
     this.money(w);
-    return [item, w.gold];
+    return { item, gold: w.gold };
   }
 
   snapshot(seat: number): unknown[] {

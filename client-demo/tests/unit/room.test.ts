@@ -160,8 +160,8 @@ describe('messages', () => {
     expect(room.send('chat', { text: 'hi' })).toBe(3);
     const id = bench.socket.last(8)[2] as number;
     expect(bench.socket.sent.slice(3)).toEqual([[7, 1, number(2, 'steer'), [100, 0]], [8, 2, id, number(3, 'buy'), ['hat']], [7, 3, number(2, 'chat'), ['hi']]]);
-    bench.socket.give(server.reply(id, ['hat', 30]));
-    expect(await answer).toEqual(['hat', 30]);
+    bench.socket.give(server.reply(id, { item: 'hat', gold: 30 }));
+    expect({ ...((await answer) as object) }).toEqual({ item: 'hat', gold: 30 });
   });
 
   it('rejects a request by the room\'s error, a refusal or its deadline', async () => {

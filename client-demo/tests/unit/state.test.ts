@@ -2,7 +2,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import type { Value } from '../../sdk/msgpack.ts';
 import { State } from '../../sdk/state.ts';
-import { NameTable, flatten, same, shape } from '../../sdk/table.ts';
+import { NameTable, answerShape, flatten, same, shape } from '../../sdk/table.ts';
 import { WireError } from '../../sdk/wire.ts';
 
 const row = (space: number, number: number, name: string, fields: string[] | null = null) => ({ space, number, name, version: 1, fields });
@@ -110,6 +110,15 @@ describe('state', () => {
     expect(flatten({ y: 2 }, ['x', 'y', 'toString'])).toEqual([null, 2, null]);
     expect(flatten([1, 2], ['x', 'y'])).toEqual([1, 2]);
     expect(flatten({ a: 1 }, null)).toEqual({ a: 1 });
+  });
+
+  it('gives answers as objects that no name can hurt', () => {
+    const answer = answerShape(new Map<Value, Value>([['__proto__', 1], ['list', [new Map<Value, Value>([['a', 2]])]], ['by id', new Map<Value, Value>([[7, 'x']])]])) as Record<string, unknown>;
+    expect(Object.getPrototypeOf(answer)).toBeNull();
+    expect(Object.keys(answer)).toEqual(['__proto__', 'list', 'by id']);
+    expect({ ...(answer['list'] as object[])[0] }).toEqual({ a: 2 });
+    expect(answer['by id']).toEqual(new Map([[7, 'x']]));
+    expect(answerShape(['hat', 3])).toEqual(['hat', 3]);
   });
 
   it('compares by content', () => {

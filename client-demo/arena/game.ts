@@ -58,6 +58,6 @@ export interface ShopItem {
   price: number;
 }
 export const SHOP: readonly ShopItem[] = [
-  { id: 'speed', label: 'Speed boost', detail: 'Run faster a while', price: 50 },
+  { id: 'boost', label: 'Speed boost', detail: 'Run faster a while', price: 50 },
   { id: 'hat', label: 'Hat', detail: 'The next one of five', price: 30 },
 ];

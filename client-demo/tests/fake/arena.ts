@@ -25,7 +25,7 @@ const number = (name: string, space = 0): number => TABLE.find((r) => r.name ===
 const [POS, PLAYER, COIN, WALLET, INPUTS] = ['pos', 'player', 'coin', 'wallet', 'inputs'].map((n) => number(n)) as [number, number, number, number, number];
 const [ARENA, CHEST, BOARD] = ['arena', 'chest', 'board'].map((n) => number(n, 1)) as [number, number, number];
 
-const PRICES = new Map([['speed', 50], ['hat', 30], ['magnet', 40], ['color', 10]]);
+const PRICES = new Map([['boost', 50], ['hat', 30], ['magnet', 40], ['color', 10]]);
 
 interface Walker {
   seat: number;
@@ -102,7 +102,7 @@ export class FakeArena implements Game {
     if (price === undefined) throw new Error('unknown item');
     if (w.gold < price) throw new Error('not enough gold');
     w.gold -= price;
-    if (item === 'speed') w.speed = 320;
+    if (item === 'boost') w.speed = 320;
     if (item === 'hat') w.hat = (w.hat % 5) + 1;
     if (item === 'color') w.color = (w.color + 5) % 12;
     this.changed(w);

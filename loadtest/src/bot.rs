@@ -146,6 +146,8 @@ pub(crate) struct Record {
     pub(crate) all_saved: bool,
     /// The room's own count of this seat's inputs.
     pub(crate) counted: Option<u64>,
+    /// Inputs that the room refused.
+    pub(crate) refused: u64,
     pub(crate) grants: Vec<Granted>,
 }
 
@@ -163,9 +165,8 @@ pub(crate) struct Bot {
 impl Bot {
     pub(crate) fn new(plan: Arc<Plan>, worker: Arc<Worker>, index: u32) -> Self {
         let mut rng = StdRng::seed_from_u64(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(index));
-        // Bots that join in one moment must not send in one moment.
         let offset = plan.input_period.map_or(Duration::ZERO, |period| period.mul_f64(rng.random_range(0.0..1.0)));
-        let inputs = Inputs::new(plan.input_period, Instant::now() + offset);
+        let inputs = Inputs::new(plan.input_period, offset, Instant::now());
         let room = format!("load-{}", index % plan.rooms);
         let wanted = (plan.kind.clone(), plan.region.clone(), room);
         let state = State::new(wanted, inputs, index < plan.rooms, plan.audit);
@@ -225,6 +226,7 @@ impl Bot {
             sent: self.state.inputs.last(),
             all_saved: self.state.inputs.all_saved(),
             counted: self.state.input_count,
+            refused: self.state.refused,
             grants: self.state.grants,
         }
     }

@@ -57,6 +57,8 @@ pub(crate) struct State {
     audit: bool,
     pub(crate) grants: Vec<Granted>,
     pub(crate) input_count: Option<u64>,
+    /// Inputs that the room refused.
+    pub(crate) refused: u64,
 }
 
 impl State {
@@ -78,6 +80,7 @@ impl State {
             audit,
             grants: Vec::new(),
             input_count: None,
+            refused: 0,
         }
     }
 
@@ -172,6 +175,7 @@ impl State {
             ServerMessage::RolledBack { .. } => stats.counters.rolled_back += 1,
             ServerMessage::Refused { code, .. } => {
                 stats.counters.refused += 1;
+                self.refused += 1;
                 count(&mut stats.refusals, code);
             }
             ServerMessage::Left { .. } => return Err(End::Left),
@@ -210,6 +214,7 @@ impl State {
         if joined.owed.0 == 1 && self.inputs.first() > 1 {
             stats.counters.seats_lost += 1;
             self.inputs.restart();
+            self.refused = 0;
         }
         if self.inputs.owed(joined.owed.0).is_err() {
             stats.counters.wanted_saved += 1;

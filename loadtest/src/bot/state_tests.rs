@@ -56,7 +56,7 @@ impl Test {
     fn new() -> Self {
         let start = Instant::now();
         let wanted = ("arena".to_owned(), "local".to_owned(), "load-0".to_owned());
-        let state = State::new(wanted, Inputs::new(Some(PERIOD), start), false, true);
+        let state = State::new(wanted, Inputs::new(Some(PERIOD), Duration::ZERO, start), false, true);
         let stats = Stats { measuring: true, ..Stats::default() };
         Self { state, stats, start }
     }

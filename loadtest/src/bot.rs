@@ -17,7 +17,7 @@ use tenure_shared::{
 };
 use tokio::{
     sync::Semaphore,
-    time::{sleep, sleep_until},
+    time::{sleep, sleep_until, timeout},
 };
 use tokio_tungstenite::tungstenite::Message;
 
@@ -126,8 +126,8 @@ pub(crate) enum End {
     Left,
     /// Lost: come back after a while.
     Lost(Cause),
-    /// The server wants the bot elsewhere after a while.
-    Moved(Duration),
+    /// The server wanted the bot on a new connection.
+    Moved,
     /// The request was refused for now.
     Again(Duration),
     /// There is no place for this bot.
@@ -187,7 +187,7 @@ impl Bot {
                 match &end {
                     End::Lost(Cause::Own(label)) => count(&mut stats.own_failures, label),
                     End::Lost(cause) if !leaving => count(&mut stats.drops, &cause.label()),
-                    End::Moved(_) => stats.counters.moves += 1,
+                    End::Moved | End::Lost(Cause::Closed(CloseCode::Moving)) => stats.counters.moves += 1,
                     End::GaveUp(_) | End::Fatal(_) => stats.counters.gave_up += 1,
                     End::Lost(_) | End::Left | End::Again(_) => {}
                 }
@@ -211,7 +211,7 @@ impl Bot {
                     self.backoff(attempt)
                 }
                 End::Lost(_) => self.backoff(attempt),
-                End::Moved(wait) => wait,
+                End::Moved => Duration::ZERO,
                 End::Again(wait) => wait + self.backoff(attempt),
             };
             self.pause(wait).await;
@@ -288,8 +288,13 @@ impl Bot {
                     if self.plan.reached(Phase::Leave) {
                         return Err(leave(socket, self.state.playing).await);
                     }
+                    if self.state.moving.is_some_and(|when| when <= now) {
+                        close(socket).await;
+                        return Err(End::Moved);
+                    }
                     self.send_inputs(socket, now).await?;
-                    timer.as_mut().reset(self.state.inputs.wake(now, IDLE).max(now).into());
+                    let wake = self.state.inputs.wake(now, IDLE);
+                    timer.as_mut().reset(self.state.moving.map_or(wake, |when| wake.min(when)).max(now).into());
                 }
                 message = socket.next() => {
                     let bytes = match message {
@@ -367,16 +372,21 @@ async fn send(socket: &mut Socket, bytes: Vec<u8>) -> Result<(), End> {
 
 /// Gives the seat up and closes.
 async fn leave(socket: &mut Socket, playing: bool) -> End {
-    let goodbye = async {
-        if playing {
-            send(socket, state::encoded(&ClientMessage::Leave { id: 2 })).await?;
-        }
-        socket.close(None).await.map_err(|error| End::Lost(net::from_ws(&error)))?;
-        while let Some(Ok(_)) = socket.next().await {}
-        Ok::<(), End>(())
-    };
-    // A server that does not answer a goodbye is not waited for.
-    match tokio::time::timeout(LEAVE_TIME, goodbye).await {
-        Ok(_) | Err(_) => End::Left,
+    if playing {
+        let goodbye = send(socket, state::encoded(&ClientMessage::Leave { id: 2 }));
+        // Who leaves does not wait for a server that takes nothing any more.
+        let _sent = timeout(LEAVE_TIME, goodbye).await;
     }
+    close(socket).await;
+    End::Left
+}
+
+/// Closes and waits a while for the server to agree.
+async fn close(socket: &mut Socket) {
+    let closing = async {
+        if socket.close(None).await.is_ok() {
+            while let Some(Ok(_)) = socket.next().await {}
+        }
+    };
+    let _agreed = timeout(LEAVE_TIME, closing).await;
 }

@@ -43,6 +43,8 @@ pub(crate) struct State {
     table: Option<(u64, Arc<Names>)>,
     pub(crate) seat: Option<Seat>,
     pub(crate) inputs: Inputs,
+    /// When to move to a new connection, because the server asked for it.
+    pub(crate) moving: Option<Instant>,
     /// In the room on this connection.
     pub(crate) playing: bool,
     resuming: bool,
@@ -70,6 +72,7 @@ impl State {
             table: None,
             seat: None,
             inputs,
+            moving: None,
             playing: false,
             resuming: false,
             opened: Instant::now(),
@@ -86,7 +89,7 @@ impl State {
 
     /// A connection begins: the first message.
     pub(crate) fn hello(&mut self, now: Instant) -> Vec<u8> {
-        (self.opened, self.playing, self.fresh) = (now, false, true);
+        (self.opened, self.playing, self.fresh, self.moving) = (now, false, true, None);
         let table = self.table.as_ref().map(|(hash, _)| *hash);
         encoded(&ClientMessage::Hello { protocol: PROTOCOL, token: self.token.as_deref(), table })
     }
@@ -157,7 +160,7 @@ impl State {
                 self.token = welcome.token.or(self.token.take());
                 self.ask_for_seat(out);
             }
-            ServerMessage::Joined(joined) => self.joined(joined, now, stats, out)?,
+            ServerMessage::Joined(joined) => self.joined(joined, now, stats)?,
             ServerMessage::Error { code, retry_after, .. } => return self.refused(code, retry_after, stats),
             ServerMessage::Session { session } => {
                 out.extend(encoded(&ClientMessage::SessionAck { session }));
@@ -171,7 +174,7 @@ impl State {
                     self.grants.push(granted);
                 }
             }
-            ServerMessage::Move { after, .. } => return Err(End::Moved(Duration::from_millis(u64::from(after)))),
+            ServerMessage::Move { after, .. } => self.moving = Some(now + Duration::from_millis(u64::from(after))),
             ServerMessage::RolledBack { .. } => stats.counters.rolled_back += 1,
             ServerMessage::Refused { code, .. } => {
                 stats.counters.refused += 1;
@@ -203,16 +206,16 @@ impl State {
         }
     }
 
-    fn joined(&mut self, joined: Joined, now: Instant, stats: &mut Stats, out: &mut Vec<u8>) -> Result<(), End> {
+    fn joined(&mut self, joined: Joined, now: Instant, stats: &mut Stats) -> Result<(), End> {
         let names = match (&joined.table, &self.table) {
             (Some(rows), _) => Arc::new(Names::new(rows).map_err(End::Fatal)?),
             (None, Some((hash, names))) if *hash == joined.hash => names.clone(),
             (None, _) => return Err(End::Fatal("the server sent no name table for a hash that is not ours".into())),
         };
         self.table = Some((joined.hash, names.clone()));
-        // A numbering that starts again belongs to a new seat.
+        // A numbering that starts again belongs to a new seat; one that was lost knowingly is counted already.
         if joined.owed.0 == 1 && self.inputs.first() > 1 {
-            stats.counters.seats_lost += 1;
+            stats.counters.seats_lost += u64::from(self.seat.is_some());
             self.inputs.restart();
             self.refused = 0;
         }
@@ -233,9 +236,6 @@ impl State {
             stats.join_time.record(now.saturating_duration_since(self.opened));
         }
         stats.playing += 1;
-        if self.view.is_some() && self.resuming {
-            ClientMessage::Resync.encode(out);
-        }
         Ok(())
     }
 

@@ -324,7 +324,7 @@ impl Bot {
         } else if self.state.seat.is_some() {
             let mut stats = self.worker.shard.lock();
             let rng = &mut self.rng;
-            let steer = || (rng.random_range(-127..=127), rng.random_range(-127..=127));
+            let steer = || (rng.random_range(-100..=100), rng.random_range(-100..=100));
             let (planned, withheld) = self.state.inputs.plan(now, stats.measuring, steer);
             stats.counters.planned += planned;
             stats.counters.withheld += withheld;

@@ -52,13 +52,10 @@ impl Verdict {
 }
 
 /// Frames delivered of those expected, percent.
-pub(crate) fn delivered(outcome: &Outcome, tick_rate: f64) -> f64 {
-    let expected = outcome.player_seconds * tick_rate;
+pub(crate) fn delivered(outcome: &Outcome) -> f64 {
+    let expected = outcome.player_seconds * f64::from(outcome.stats.tick_rate);
     if expected > 0.0 { 100.0 * outcome.counters.frames as f64 / expected } else { 0.0 }
 }
-
-/// Ticks per second of the demo's rooms and of the baseline's.
-pub(crate) const TICK_RATE: f64 = 20.0;
 
 /// Judges a run by its bounds.
 pub(crate) fn judge(bounds: &Bounds, outcome: &Outcome) -> Verdict {
@@ -75,7 +72,7 @@ pub(crate) fn judge(bounds: &Bounds, outcome: &Outcome) -> Verdict {
     at_most("longest pause", bounds.max_pause, stats.pauses.max_ms(), " ms");
     at_most("server memory", bounds.max_rss, outcome.server_rss.unwrap_or(f64::INFINITY), " MiB");
     if let Some(bound) = bounds.min_delivered {
-        let found = delivered(outcome, TICK_RATE);
+        let found = delivered(outcome);
         verdict.check("frames delivered", found >= bound, format!("{found:.1} %"), format!("at least {bound} %"));
     }
     // What no run may show, bounds or not.
@@ -136,7 +133,7 @@ mod tests {
     use crate::stats::{Counters, Stats};
 
     pub(crate) fn outcome() -> Outcome {
-        let mut stats = Stats::default();
+        let mut stats = Stats { tick_rate: 20, ..Stats::default() };
         for ms in 1..=1000 {
             stats.latency.record(Duration::from_micros(ms * 100));
             stats.own_lag.record(Duration::from_micros(900));

@@ -223,7 +223,9 @@ impl State {
             stats.counters.wanted_saved += 1;
             return Err(End::GaveUp("the room owes or wants numbers that were never sent or are saved".into()));
         }
-        let period = Duration::from_secs_f64(1.0 / f64::from(joined.tick_rate.max(1)));
+        let rate = joined.tick_rate.max(1);
+        stats.tick_rate = stats.tick_rate.max(rate);
+        let period = Duration::from_secs_f64(1.0 / f64::from(rate));
         let shown = self.seat.take().map_or((Term(0), Tick(0)), |seat| seat.shown);
         self.seat = Some(Seat { room: joined.room, session: joined.session, names, period, shown });
         self.playing = true;

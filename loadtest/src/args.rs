@@ -90,6 +90,9 @@ pub(crate) struct RunArgs {
     /// The server's binary (kill).
     #[arg(long)]
     pub(crate) server_bin: Option<PathBuf>,
+    /// A further argument for `PATH serve`; may be repeated (kill).
+    #[arg(long, allow_hyphen_values = true)]
+    pub(crate) server_arg: Vec<String>,
     /// How often the server is killed (kill).
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) kills: u32,
@@ -139,6 +142,9 @@ pub(crate) struct CompareArgs {
     /// The server's binary; it is started as `PATH serve --ready-file … --set store.path=…`.
     #[arg(long)]
     pub(crate) server_bin: PathBuf,
+    /// A further argument for `PATH serve`; may be repeated.
+    #[arg(long, allow_hyphen_values = true)]
+    pub(crate) server_arg: Vec<String>,
     /// Bots.
     #[arg(long, default_value_t = 1000)]
     pub(crate) players: u32,

@@ -17,7 +17,7 @@ use tenure_shared::{
 };
 use tokio::{
     sync::Semaphore,
-    time::{sleep, sleep_until},
+    time::{sleep, sleep_until, timeout},
 };
 use tokio_tungstenite::tungstenite::Message;
 
@@ -126,8 +126,8 @@ pub(crate) enum End {
     Left,
     /// Lost: come back after a while.
     Lost(Cause),
-    /// The server wants the bot elsewhere after a while.
-    Moved(Duration),
+    /// The server wanted the bot on a new connection.
+    Moved,
     /// The request was refused for now.
     Again(Duration),
     /// There is no place for this bot.
@@ -146,6 +146,8 @@ pub(crate) struct Record {
     pub(crate) all_saved: bool,
     /// The room's own count of this seat's inputs.
     pub(crate) counted: Option<u64>,
+    /// Inputs that the room refused.
+    pub(crate) refused: u64,
     pub(crate) grants: Vec<Granted>,
 }
 
@@ -163,9 +165,8 @@ pub(crate) struct Bot {
 impl Bot {
     pub(crate) fn new(plan: Arc<Plan>, worker: Arc<Worker>, index: u32) -> Self {
         let mut rng = StdRng::seed_from_u64(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(index));
-        // Bots that join in one moment must not send in one moment.
         let offset = plan.input_period.map_or(Duration::ZERO, |period| period.mul_f64(rng.random_range(0.0..1.0)));
-        let inputs = Inputs::new(plan.input_period, Instant::now() + offset);
+        let inputs = Inputs::new(plan.input_period, offset, Instant::now());
         let room = format!("load-{}", index % plan.rooms);
         let wanted = (plan.kind.clone(), plan.region.clone(), room);
         let state = State::new(wanted, inputs, index < plan.rooms, plan.audit);
@@ -186,7 +187,7 @@ impl Bot {
                 match &end {
                     End::Lost(Cause::Own(label)) => count(&mut stats.own_failures, label),
                     End::Lost(cause) if !leaving => count(&mut stats.drops, &cause.label()),
-                    End::Moved(_) => stats.counters.moves += 1,
+                    End::Moved | End::Lost(Cause::Closed(CloseCode::Moving)) => stats.counters.moves += 1,
                     End::GaveUp(_) | End::Fatal(_) => stats.counters.gave_up += 1,
                     End::Lost(_) | End::Left | End::Again(_) => {}
                 }
@@ -210,7 +211,7 @@ impl Bot {
                     self.backoff(attempt)
                 }
                 End::Lost(_) => self.backoff(attempt),
-                End::Moved(wait) => wait,
+                End::Moved => Duration::ZERO,
                 End::Again(wait) => wait + self.backoff(attempt),
             };
             self.pause(wait).await;
@@ -225,6 +226,7 @@ impl Bot {
             sent: self.state.inputs.last(),
             all_saved: self.state.inputs.all_saved(),
             counted: self.state.input_count,
+            refused: self.state.refused,
             grants: self.state.grants,
         }
     }
@@ -286,8 +288,13 @@ impl Bot {
                     if self.plan.reached(Phase::Leave) {
                         return Err(leave(socket, self.state.playing).await);
                     }
+                    if self.state.moving.is_some_and(|when| when <= now) {
+                        close(socket).await;
+                        return Err(End::Moved);
+                    }
                     self.send_inputs(socket, now).await?;
-                    timer.as_mut().reset(self.state.inputs.wake(now, IDLE).max(now).into());
+                    let wake = self.state.inputs.wake(now, IDLE);
+                    timer.as_mut().reset(self.state.moving.map_or(wake, |when| wake.min(when)).max(now).into());
                 }
                 message = socket.next() => {
                     let bytes = match message {
@@ -317,7 +324,7 @@ impl Bot {
         } else if self.state.seat.is_some() {
             let mut stats = self.worker.shard.lock();
             let rng = &mut self.rng;
-            let steer = || (rng.random_range(-127..=127), rng.random_range(-127..=127));
+            let steer = || (rng.random_range(-100..=100), rng.random_range(-100..=100));
             let (planned, withheld) = self.state.inputs.plan(now, stats.measuring, steer);
             stats.counters.planned += planned;
             stats.counters.withheld += withheld;
@@ -365,16 +372,21 @@ async fn send(socket: &mut Socket, bytes: Vec<u8>) -> Result<(), End> {
 
 /// Gives the seat up and closes.
 async fn leave(socket: &mut Socket, playing: bool) -> End {
-    let goodbye = async {
-        if playing {
-            send(socket, state::encoded(&ClientMessage::Leave { id: 2 })).await?;
-        }
-        socket.close(None).await.map_err(|error| End::Lost(net::from_ws(&error)))?;
-        while let Some(Ok(_)) = socket.next().await {}
-        Ok::<(), End>(())
-    };
-    // A server that does not answer a goodbye is not waited for.
-    match tokio::time::timeout(LEAVE_TIME, goodbye).await {
-        Ok(_) | Err(_) => End::Left,
+    if playing {
+        let goodbye = send(socket, state::encoded(&ClientMessage::Leave { id: 2 }));
+        // Who leaves does not wait for a server that takes nothing any more.
+        let _sent = timeout(LEAVE_TIME, goodbye).await;
     }
+    close(socket).await;
+    End::Left
+}
+
+/// Closes and waits a while for the server to agree.
+async fn close(socket: &mut Socket) {
+    let closing = async {
+        if socket.close(None).await.is_ok() {
+            while let Some(Ok(_)) = socket.next().await {}
+        }
+    };
+    let _agreed = timeout(LEAVE_TIME, closing).await;
 }

@@ -1,7 +1,7 @@
 //! All bots of a run, on their own threads: each thread has its own runtime, counts and probe of its own lag.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -73,13 +73,20 @@ impl Fleet {
         sum
     }
 
-    /// Waits until no input is on its way, at most `limit`: bots plan nothing new meanwhile.
+    /// Waits until no input is on its way, for an audit until all are saved and counted; at most `limit`. Bots plan
+    /// nothing new meanwhile.
     pub(crate) async fn settle(&self, limit: Duration) {
         self.plan.set_phase(Phase::Settle);
         let until = Instant::now() + limit;
         while Instant::now() < until {
             let counters = self.stats().counters;
-            if counters.applied >= counters.planned - counters.withheld {
+            let done = if self.plan.audit {
+                let settled = u64::from(self.plan.settled.load(Ordering::Relaxed));
+                settled + counters.gave_up >= u64::from(self.players)
+            } else {
+                counters.applied >= counters.planned - counters.withheld
+            };
+            if done {
                 return;
             }
             sleep(Duration::from_millis(50)).await;

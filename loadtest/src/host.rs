@@ -104,6 +104,17 @@ mod tests {
     }
 
     #[test]
+    fn a_file_limit_that_is_too_low_says_what_fits() {
+        // Where there is no hard limit there is nothing to refuse.
+        let Some(hard) = getrlimit(Resource::Nofile).maximum else { return };
+        let refused = u32::try_from(hard).map(|sockets| raise_file_limit(sockets).expect_err("too many"));
+        if let Ok(text) = refused {
+            assert!(text.contains(&format!("allows {} connections", hard - SPARE_FILES)), "{text}");
+        }
+        assert_eq!(raise_file_limit(1), Ok(()));
+    }
+
+    #[test]
     fn the_machine_can_be_read() {
         let me = std::process::id();
         assert!(process_rss(me).expect("VmRSS") > 0.5);

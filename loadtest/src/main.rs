@@ -8,8 +8,11 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod args;
+mod audit;
+mod bad;
 mod baseline;
 mod bot;
+mod child;
 mod fleet;
 mod host;
 mod net;

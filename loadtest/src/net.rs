@@ -83,6 +83,10 @@ pub(crate) async fn tcp(target: &Target, group: Group, index: u32) -> Result<Tcp
         if let Some(source) = host::source(target.addr, group, index) {
             socket.bind(source)?;
         }
+        if matches!(group, Group::Bad) {
+            // Who does not read must not hide behind megabytes of its own kernel's buffer.
+            socket.set_recv_buffer_size(8192)?;
+        }
         let stream = socket.connect(target.addr).await?;
         stream.set_nodelay(true)?;
         Ok(stream)

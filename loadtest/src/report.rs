@@ -9,7 +9,7 @@ use crate::{
     args::RunArgs,
     run::Outcome,
     stats::Times,
-    verdict::{TICK_RATE, Verdict, delivered},
+    verdict::{Verdict, delivered},
 };
 
 mod html;
@@ -62,7 +62,7 @@ pub(crate) fn figures(scenario: &str, outcome: &Outcome, verdict: &Verdict, more
         "megabytes_per_s": rate(counters.bytes) / 1e6,
         "bytes_per_message": counters.bytes as f64 / counters.messages.max(1) as f64,
         "inputs_per_s": rate(counters.sent),
-        "delivered_percent": delivered(outcome, TICK_RATE),
+        "delivered_percent": delivered(outcome),
         "latency_ms": times(&stats.latency),
         "tick_lateness_ms": times(&stats.lateness),
         "pause_ms": times(&stats.pauses),
@@ -160,7 +160,7 @@ fn details(outcome: &Outcome) -> String {
         format!(
             "{:.0}/s, {:.1} % delivered, {} ticks missed, {} snapshots, {:.2} MB/s, {:.0} bytes each",
             counters.frames as f64 / window,
-            delivered(outcome, TICK_RATE),
+            delivered(outcome),
             counters.missed_ticks,
             counters.snapshots,
             counters.bytes as f64 / window / 1e6,
@@ -237,7 +237,7 @@ fn summary(scenario: &str, outcome: &Outcome, verdict: &Verdict) -> String {
         stats.latency.quantile_ms(0.5),
         stats.latency.quantile_ms(0.99),
         outcome.counters.frames as f64 / window,
-        delivered(outcome, TICK_RATE),
+        delivered(outcome),
         stats.lateness.quantile_ms(0.99),
         stats.drop_count()
     )

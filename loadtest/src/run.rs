@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use crate::{
     args::RunArgs,
-    bot::{Phase, Plan, Record},
+    bot::{Plan, Record},
     fleet::Fleet,
     host,
     net::Target,
@@ -19,8 +19,9 @@ use crate::{
 
 /// Time for all bots to get a seat after the ramp.
 const JOIN_TIME: Duration = Duration::from_secs(60);
-/// Time for the last inputs to be shown.
+/// Time for the last inputs to be shown; for an audit to be saved and counted.
 const SETTLE_TIME: Duration = Duration::from_secs(5);
+const AUDIT_TIME: Duration = Duration::from_secs(60);
 
 /// The figures of one second.
 #[derive(Clone, Debug)]
@@ -93,7 +94,7 @@ impl Setup {
 }
 
 /// Address and process id out of a ready file.
-fn ready(text: &str) -> anyhow::Result<(String, Option<u32>)> {
+pub(crate) fn ready(text: &str) -> anyhow::Result<(String, Option<u32>)> {
     let file: serde_json::Value = serde_json::from_str(text)?;
     let play = file["play"].as_str().ok_or_else(|| anyhow::anyhow!("the ready file has no text \"play\""))?;
     let base = match play.split_once("://") {
@@ -174,7 +175,7 @@ fn mark(fleet: &Fleet, pid: Option<u32>) -> (Mark, u64) {
     (mark, stats.playing)
 }
 
-/// Measures for `duration`, then lets the bots settle and leave.
+/// Measures while `going` says so of the time measured, then lets the bots settle and leave.
 ///
 /// # Errors
 /// When a thread of bots failed, or a bot found that the run makes no sense.
@@ -184,6 +185,7 @@ pub(crate) async fn measure(
     fleet: Fleet,
     joined_in: Duration,
     bar: &ProgressBar,
+    going: impl Fn(Duration) -> bool,
 ) -> anyhow::Result<Outcome> {
     sleep(args.warmup).await;
     fleet.take_recent();
@@ -192,8 +194,8 @@ pub(crate) async fn measure(
     let (mut seconds, mut server_rss, mut player_seconds) = (Vec::new(), None::<f64>, 0.0);
     let (mut last_at, mut last, mut last_drops, mut last_cpu) =
         (start.at, start.counters.clone(), start.drops, start.server_cpu);
-    while start.at.elapsed() < args.duration {
-        let left = args.duration.saturating_sub(start.at.elapsed());
+    while going(start.at.elapsed()) {
+        let left = args.duration.saturating_sub(start.at.elapsed()).max(Duration::from_millis(100));
         sleep(left.min(Duration::from_secs(1))).await;
         let (now, playing) = mark(&fleet, setup.pid);
         let took = now.at.saturating_duration_since(last_at).as_secs_f64().max(0.001);
@@ -223,7 +225,7 @@ pub(crate) async fn measure(
     }
     let (end, _) = mark(&fleet, setup.pid);
     fleet.measure(false);
-    fleet.settle(SETTLE_TIME).await;
+    fleet.settle(if fleet.plan.audit { AUDIT_TIME } else { SETTLE_TIME }).await;
     let idle = end.machine.zip(start.machine).map(|(now, then)| (now.0 - then.0) / (now.1 - then.1).max(0.01));
     let fatal = fleet.plan.fatal().map(str::to_owned);
     let (rooms, players) = (fleet.plan.rooms, fleet.players);
@@ -245,15 +247,6 @@ pub(crate) async fn measure(
         idle,
         records,
     })
-}
-
-/// Stops all bots at once, for a run that ends early.
-///
-/// # Errors
-/// As [`Fleet::finish`].
-pub(crate) async fn abandon(fleet: Fleet) -> anyhow::Result<()> {
-    fleet.plan.set_phase(Phase::Leave);
-    fleet.finish().await.map(drop)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub(crate) async fn play(args: &RunArgs) -> anyhow::Result<u8> {
     let setup = Setup::new(args, 0).await?;
     let bar = run::progress();
     let (fleet, joined_in) = run::assemble(args, &setup, false, &bar).await?;
-    let outcome = run::measure(args, &setup, fleet, joined_in, &bar).await?;
+    let outcome = run::measure(args, &setup, fleet, joined_in, &bar, |time| time < args.duration).await?;
     bar.finish_and_clear();
     let mut verdict = verdict::judge(&args.bounds, &outcome);
     let missing = u64::from(args.players).saturating_sub(outcome.stats.counters.joins);
@@ -51,3 +51,6 @@ pub(crate) async fn baseline(args: &BaselineArgs) -> anyhow::Result<u8> {
     crate::baseline::serve(listener, args.cut_after).await?;
     Ok(0)
 }
+
+#[cfg(test)]
+mod tests;

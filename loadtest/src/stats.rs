@@ -147,6 +147,8 @@ pub(crate) struct Stats {
     pub(crate) counters: Counters,
     /// Times are recorded only while this is set.
     pub(crate) measuring: bool,
+    /// Ticks per second of the rooms, as they say themselves; the fastest if they differ.
+    pub(crate) tick_rate: u32,
     /// Bots in a room now.
     pub(crate) playing: u64,
     /// From an input's planned send time to the frame that shows it.
@@ -183,6 +185,7 @@ impl Stats {
     pub(crate) fn add(&mut self, other: &Stats) {
         self.counters.add(&other.counters);
         self.playing += other.playing;
+        self.tick_rate = self.tick_rate.max(other.tick_rate);
         self.latency.add(&other.latency);
         self.recent.add(&other.recent);
         self.lateness.add(&other.lateness);

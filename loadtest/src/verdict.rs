@@ -26,6 +26,7 @@ pub(crate) struct Verdict {
 
 impl Verdict {
     /// Adds a check.
+    #[allow(clippy::needless_pass_by_value, reason = "callers name numbers and texts as they are")]
     pub(crate) fn check(&mut self, name: &str, holds: bool, found: impl ToString, bound: impl ToString) {
         let check = Check { name: name.to_owned(), found: found.to_string(), bound: bound.to_string(), holds };
         self.checks.push(check);
@@ -51,13 +52,10 @@ impl Verdict {
 }
 
 /// Frames delivered of those expected, percent.
-pub(crate) fn delivered(outcome: &Outcome, tick_rate: f64) -> f64 {
-    let expected = outcome.player_seconds * tick_rate;
+pub(crate) fn delivered(outcome: &Outcome) -> f64 {
+    let expected = outcome.player_seconds * f64::from(outcome.stats.tick_rate);
     if expected > 0.0 { 100.0 * outcome.counters.frames as f64 / expected } else { 0.0 }
 }
-
-/// Ticks per second of the demo's rooms and of the baseline's.
-pub(crate) const TICK_RATE: f64 = 20.0;
 
 /// Judges a run by its bounds.
 pub(crate) fn judge(bounds: &Bounds, outcome: &Outcome) -> Verdict {
@@ -74,7 +72,7 @@ pub(crate) fn judge(bounds: &Bounds, outcome: &Outcome) -> Verdict {
     at_most("longest pause", bounds.max_pause, stats.pauses.max_ms(), " ms");
     at_most("server memory", bounds.max_rss, outcome.server_rss.unwrap_or(f64::INFINITY), " MiB");
     if let Some(bound) = bounds.min_delivered {
-        let found = delivered(outcome, TICK_RATE);
+        let found = delivered(outcome);
         verdict.check("frames delivered", found >= bound, format!("{found:.1} %"), format!("at least {bound} %"));
     }
     // What no run may show, bounds or not.
@@ -135,7 +133,7 @@ mod tests {
     use crate::stats::{Counters, Stats};
 
     pub(crate) fn outcome() -> Outcome {
-        let mut stats = Stats::default();
+        let mut stats = Stats { tick_rate: 20, ..Stats::default() };
         for ms in 1..=1000 {
             stats.latency.record(Duration::from_micros(ms * 100));
             stats.own_lag.record(Duration::from_micros(900));
@@ -184,7 +182,7 @@ mod tests {
         (0..200).for_each(|_| late.stats.own_lag.record(Duration::from_millis(10)));
         let verdict = judge(&Bounds::default(), &late);
         assert_eq!(verdict.exit_code(), 2);
-        assert!(verdict.invalid[0].contains("carry about 500 bots"), "{}", verdict.invalid[0]);
+        assert!(verdict.invalid[0].contains("carry about 450 bots"), "{}", verdict.invalid[0]);
 
         let mut own = outcome();
         own.stats.own_failures.insert("no file left".to_owned(), 3);

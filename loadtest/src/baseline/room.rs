@@ -155,7 +155,8 @@ impl Room {
             Some(session) => self.members.iter().find(|m| m.session == session)?.seat,
             None => {
                 self.seats += 1;
-                let session = format!("s{}", self.seats);
+                // Not the session of another life of this server.
+                let session = format!("s{}.{}", std::process::id(), self.seats);
                 self.members.push(Member {
                     seat: self.seats,
                     generation: 0,

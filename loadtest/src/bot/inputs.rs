@@ -39,6 +39,9 @@ pub(crate) enum Owed {
 #[derive(Debug)]
 pub(crate) struct Inputs {
     period: Option<Duration>,
+    /// From the first seat to the first input.
+    offset: Duration,
+    started: bool,
     next: Instant,
     queue: VecDeque<Input>,
     /// Number of the queue's first input, or the next number if it is empty.
@@ -53,11 +56,23 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Inputs every `period` from `start` on; none without a period.
-    pub(crate) fn new(period: Option<Duration>, start: Instant) -> Self {
+    /// Inputs every `period`, the first `offset` after the first seat; none without a period. Seats come at ticks:
+    /// without an offset all bots would send right after a tick, where an input waits longest.
+    pub(crate) fn new(period: Option<Duration>, offset: Duration, now: Instant) -> Self {
         let rate = f64::from(RATE);
-        let queue = VecDeque::new();
-        Self { period, next: start, queue, first: 1, unsent: 0, applied: 0, rate, tokens: rate, refilled: start }
+        Self {
+            period,
+            offset,
+            started: false,
+            next: now,
+            queue: VecDeque::new(),
+            first: 1,
+            unsent: 0,
+            applied: 0,
+            rate,
+            tokens: rate,
+            refilled: now,
+        }
     }
 
     /// The server's message rate, per second.
@@ -67,7 +82,7 @@ impl Inputs {
 
     /// Plans all inputs that are due: (planned, withheld because too many are unsaved).
     pub(crate) fn plan(&mut self, now: Instant, timed: bool, mut steer: impl FnMut() -> (i8, i8)) -> (u64, u64) {
-        let Some(period) = self.period else { return (0, 0) };
+        let Some(period) = self.period.filter(|_| self.started) else { return (0, 0) };
         let (mut planned, mut withheld) = (0, 0);
         while self.next <= now {
             if self.queue.len() < UNSAVED_INPUTS {
@@ -82,9 +97,12 @@ impl Inputs {
         (planned, withheld)
     }
 
-    /// Starts the plan anew at `start`, if it is not there yet: nothing is planned before the first seat.
-    pub(crate) fn start(&mut self, start: Instant) {
-        self.next = self.next.max(start);
+    /// A seat was given. The first one starts the plan; nothing stops it again.
+    pub(crate) fn start(&mut self, now: Instant) {
+        if !self.started {
+            self.started = true;
+            self.next = now + self.offset;
+        }
     }
 
     /// The next input to send, if the message rate allows one.
@@ -107,7 +125,7 @@ impl Inputs {
     /// When there is something to do next, at most `idle` from now.
     pub(crate) fn wake(&self, now: Instant, idle: Duration) -> Instant {
         let mut wake = now + idle;
-        if self.period.is_some() {
+        if self.period.is_some() && self.started {
             wake = wake.min(self.next);
         }
         if self.unsent < self.queue.len() {
@@ -191,6 +209,12 @@ mod tests {
 
     const PERIOD: Duration = Duration::from_millis(100);
 
+    fn started(start: Instant) -> Inputs {
+        let mut inputs = Inputs::new(Some(PERIOD), Duration::ZERO, start);
+        inputs.start(start);
+        inputs
+    }
+
     fn take_all(inputs: &mut Inputs, now: Instant) -> Vec<u64> {
         std::iter::from_fn(|| inputs.take(now)).map(|input| input.seq).collect()
     }
@@ -199,7 +223,7 @@ mod tests {
     fn a_stalled_server_counts_from_the_planned_time() {
         // LESSONS C64: 10 inputs a second for 60 s, the server answers at once but stands still from 30 s to 36 s.
         let start = Instant::now();
-        let mut inputs = Inputs::new(Some(PERIOD), start);
+        let mut inputs = started(start);
         let mut times = crate::stats::Times::default();
         for ms in (0..60_000).step_by(10) {
             let now = start + Duration::from_millis(ms);
@@ -226,9 +250,21 @@ mod tests {
     }
 
     #[test]
+    fn a_second_seat_does_not_move_the_plan() {
+        let start = Instant::now();
+        let mut inputs = Inputs::new(Some(PERIOD), PERIOD / 2, start);
+        let later = start + PERIOD * 10;
+        assert_eq!(inputs.plan(later, true, || (0, 0)), (0, 0), "nothing is planned before the first seat");
+        inputs.start(later);
+        inputs.start(later + PERIOD * 3);
+        assert_eq!(inputs.plan(later + PERIOD * 3, true, || (0, 0)), (3, 0));
+        assert_eq!(inputs.take(later + PERIOD * 3).map(|i| i.planned), Some(later + PERIOD / 2));
+    }
+
+    #[test]
     fn unsaved_inputs_are_sent_again_from_what_is_owed() {
         let start = Instant::now();
-        let mut inputs = Inputs::new(Some(PERIOD), start);
+        let mut inputs = started(start);
         let at = |n: u32| start + PERIOD * n;
         inputs.plan(at(9), false, || (0, 0));
         assert_eq!(take_all(&mut inputs, at(9)), (1..=10).collect::<Vec<_>>());
@@ -249,7 +285,7 @@ mod tests {
     #[test]
     fn a_rollback_counts_no_latency_twice() {
         let start = Instant::now();
-        let mut inputs = Inputs::new(Some(PERIOD), start);
+        let mut inputs = started(start);
         let late = start + Duration::from_secs(1);
         inputs.plan(late, true, || (0, 0));
         assert_eq!(inputs.applied(5, late, |_| ()), 5);
@@ -262,7 +298,7 @@ mod tests {
     #[test]
     fn catching_up_keeps_below_the_servers_rate() {
         let start = Instant::now();
-        let mut inputs = Inputs::new(Some(PERIOD), start);
+        let mut inputs = started(start);
         inputs.set_rate(60);
         let back = start + Duration::from_secs(100);
         let (planned, withheld) = inputs.plan(back, false, || (0, 0));

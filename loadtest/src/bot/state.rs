@@ -43,6 +43,8 @@ pub(crate) struct State {
     table: Option<(u64, Arc<Names>)>,
     pub(crate) seat: Option<Seat>,
     pub(crate) inputs: Inputs,
+    /// When to move to a new connection, because the server asked for it.
+    pub(crate) moving: Option<Instant>,
     /// In the room on this connection.
     pub(crate) playing: bool,
     resuming: bool,
@@ -57,6 +59,8 @@ pub(crate) struct State {
     audit: bool,
     pub(crate) grants: Vec<Granted>,
     pub(crate) input_count: Option<u64>,
+    /// Inputs that the room refused.
+    pub(crate) refused: u64,
 }
 
 impl State {
@@ -68,6 +72,7 @@ impl State {
             table: None,
             seat: None,
             inputs,
+            moving: None,
             playing: false,
             resuming: false,
             opened: Instant::now(),
@@ -78,12 +83,13 @@ impl State {
             audit,
             grants: Vec::new(),
             input_count: None,
+            refused: 0,
         }
     }
 
     /// A connection begins: the first message.
     pub(crate) fn hello(&mut self, now: Instant) -> Vec<u8> {
-        (self.opened, self.playing, self.fresh) = (now, false, true);
+        (self.opened, self.playing, self.fresh, self.moving) = (now, false, true, None);
         let table = self.table.as_ref().map(|(hash, _)| *hash);
         encoded(&ClientMessage::Hello { protocol: PROTOCOL, token: self.token.as_deref(), table })
     }
@@ -154,7 +160,7 @@ impl State {
                 self.token = welcome.token.or(self.token.take());
                 self.ask_for_seat(out);
             }
-            ServerMessage::Joined(joined) => self.joined(joined, now, stats, out)?,
+            ServerMessage::Joined(joined) => self.joined(joined, now, stats)?,
             ServerMessage::Error { code, retry_after, .. } => return self.refused(code, retry_after, stats),
             ServerMessage::Session { session } => {
                 out.extend(encoded(&ClientMessage::SessionAck { session }));
@@ -168,10 +174,11 @@ impl State {
                     self.grants.push(granted);
                 }
             }
-            ServerMessage::Move { after, .. } => return Err(End::Moved(Duration::from_millis(u64::from(after)))),
+            ServerMessage::Move { after, .. } => self.moving = Some(now + Duration::from_millis(u64::from(after))),
             ServerMessage::RolledBack { .. } => stats.counters.rolled_back += 1,
             ServerMessage::Refused { code, .. } => {
                 stats.counters.refused += 1;
+                self.refused += 1;
                 count(&mut stats.refusals, code);
             }
             ServerMessage::Left { .. } => return Err(End::Left),
@@ -199,23 +206,26 @@ impl State {
         }
     }
 
-    fn joined(&mut self, joined: Joined, now: Instant, stats: &mut Stats, out: &mut Vec<u8>) -> Result<(), End> {
+    fn joined(&mut self, joined: Joined, now: Instant, stats: &mut Stats) -> Result<(), End> {
         let names = match (&joined.table, &self.table) {
             (Some(rows), _) => Arc::new(Names::new(rows).map_err(End::Fatal)?),
             (None, Some((hash, names))) if *hash == joined.hash => names.clone(),
             (None, _) => return Err(End::Fatal("the server sent no name table for a hash that is not ours".into())),
         };
         self.table = Some((joined.hash, names.clone()));
-        // A numbering that starts again belongs to a new seat.
+        // A numbering that starts again belongs to a new seat; one that was lost knowingly is counted already.
         if joined.owed.0 == 1 && self.inputs.first() > 1 {
-            stats.counters.seats_lost += 1;
+            stats.counters.seats_lost += u64::from(self.seat.is_some());
             self.inputs.restart();
+            self.refused = 0;
         }
         if self.inputs.owed(joined.owed.0).is_err() {
             stats.counters.wanted_saved += 1;
             return Err(End::GaveUp("the room owes or wants numbers that were never sent or are saved".into()));
         }
-        let period = Duration::from_secs_f64(1.0 / f64::from(joined.tick_rate.max(1)));
+        let rate = joined.tick_rate.max(1);
+        stats.tick_rate = stats.tick_rate.max(rate);
+        let period = Duration::from_secs_f64(1.0 / f64::from(rate));
         let shown = self.seat.take().map_or((Term(0), Tick(0)), |seat| seat.shown);
         self.seat = Some(Seat { room: joined.room, session: joined.session, names, period, shown });
         self.playing = true;
@@ -228,9 +238,6 @@ impl State {
             stats.join_time.record(now.saturating_duration_since(self.opened));
         }
         stats.playing += 1;
-        if self.view.is_some() && self.resuming {
-            ClientMessage::Resync.encode(out);
-        }
         Ok(())
     }
 

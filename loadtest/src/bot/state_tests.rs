@@ -56,7 +56,7 @@ impl Test {
     fn new() -> Self {
         let start = Instant::now();
         let wanted = ("arena".to_owned(), "local".to_owned(), "load-0".to_owned());
-        let state = State::new(wanted, Inputs::new(Some(PERIOD), start), false, true);
+        let state = State::new(wanted, Inputs::new(Some(PERIOD), Duration::ZERO, start), false, true);
         let stats = Stats { measuring: true, ..Stats::default() };
         Self { state, stats, start }
     }
@@ -185,7 +185,15 @@ fn refusals_decide_what_a_bot_does() {
     assert_eq!(refuse("limit", Some(70)), End::Again(Duration::from_millis(70)));
     assert_eq!(refuse("room_full", None), End::GaveUp("room_full".to_owned()));
     assert!(matches!(refuse("unknown_kind", None), End::Fatal(_)));
+}
+
+#[test]
+fn a_move_is_made_when_the_server_wants_it() {
     let mut moved = Vec::new();
     ServerMessage::Move { urls: vec![], after: 40 }.encode(&mut moved);
-    assert_eq!(Test::seated().at(1, &moved), Err(End::Moved(Duration::from_millis(40))));
+    let mut test = Test::seated();
+    test.at(1, &moved).expect("the connection goes on");
+    assert_eq!(test.state.moving, Some(test.start + Duration::from_millis(41)));
+    test.state.hello(test.start);
+    assert_eq!(test.state.moving, None);
 }

@@ -55,7 +55,7 @@ pub(super) fn page(figures: &Value) -> String {
         ("More", "more"),
     ] {
         let rows = figures[key].as_object().into_iter().flatten();
-        table(&mut out, title, rows.map(|(name, value)| (name.clone(), text(value))));
+        table(&mut out, title, rows.map(|(name, value)| (escape(name), text(value))));
     }
     out + "</html>\n"
 }
@@ -85,6 +85,10 @@ fn text(value: &Value) -> String {
         Value::Number(n) if n.is_f64() => format!("{:.3}", n.as_f64().unwrap_or_default()),
         other => other.to_string(),
     };
+    escape(&plain)
+}
+
+fn escape(plain: &str) -> String {
     plain.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

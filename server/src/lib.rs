@@ -5,6 +5,7 @@ pub mod config;
 pub mod link;
 pub mod ops;
 pub mod plugin;
+pub mod room;
 pub mod runtime;
 pub mod store;
 pub mod telemetry;

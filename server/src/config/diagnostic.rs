@@ -76,7 +76,7 @@ where
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates.into_iter().filter(|candidate| candidate.len() <= WORD_BYTES) {
         let distance = strsim::damerau_levenshtein(&word, &candidate.to_ascii_lowercase());
-        let allowed = (word.len().max(candidate.len()) / 3).max(1);
+        let allowed = ((word.len().max(candidate.len()) + 1) / 3).max(1);
         if distance <= allowed && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, candidate));
         }
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(index.position(6), (2, 1));
         assert_eq!(index.position(7), (2, 1), "inside a character");
         assert_eq!(index.position(10), (2, 3));
-        assert_eq!(index.position(14), (3, 1));
+        assert_eq!(index.position(15), (3, 1));
         assert_eq!(index.position(9_999), (4, 4));
         assert_eq!(LineIndex::new("").position(3), (1, 1));
     }

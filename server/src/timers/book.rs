@@ -39,7 +39,7 @@ impl Default for Limits {
 #[derive(Clone, Debug, Default)]
 pub struct RewardBook {
     schedules: BTreeMap<Arc<str>, Arc<Schedule>>,
-    warnings: Vec<Diagnostic>,
+    warnings: Vec<String>,
 }
 
 /// What a reload does to each id. A schedule that is switched off counts as not there.
@@ -104,8 +104,8 @@ impl RewardBook {
         self.schedules.is_empty()
     }
 
-    /// What is valid and yet often not meant.
-    pub fn warnings(&self) -> &[Diagnostic] {
+    /// What is valid and yet often not meant: one line each, with file, line and key.
+    pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 

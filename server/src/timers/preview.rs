@@ -89,7 +89,10 @@ fn row(schedule: &Schedule, due: Wall) -> Row {
     Row {
         scheduled_for: due,
         id: schedule.id().clone(),
-        local: format!("{} {} {}", civil_text(zone.civil(at)), zone.letters(at), zone.name()),
+        local: match (zone.letters(at), zone.name()) {
+            (letters, name) if letters == name => format!("{} {name}", civil_text(zone.civil(at))),
+            (letters, name) => format!("{} {letters} {name}", civil_text(zone.civil(at))),
+        },
         note: note(schedule, at),
         identity: format!("{}/{}/<room>/<player>", schedule.job(), due.0),
     }

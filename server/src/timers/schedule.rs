@@ -18,8 +18,8 @@ use crate::{
 /// Start of the grid of `every` when the schedule has no `starts`: 2024-01-01T00:00:00Z, a Monday.
 pub const GRID_ANCHOR: i64 = 1_704_067_200;
 
-/// Occurrences outside the window that one search passes over before it says "never".
-const MAX_CLOSED: usize = 4_000;
+/// Occurrences outside the window that one search passes over before it says "never": one for each week of the horizon.
+const MAX_CLOSED: usize = 2_200;
 
 /// How far a search looks ahead, seconds: the same as the calendar search of cron.
 const HORIZON: i64 = 41 * 366 * 86_400;
@@ -160,17 +160,36 @@ impl Schedule {
     /// When a room starts with an occurrence: `scheduled_for`, later by up to `jitter`. The delay of a room is fixed,
     /// so that a move or restart does not change it; the identity stays `scheduled_for`.
     pub fn due(&self, scheduled_for: Wall, room: &RoomId) -> Wall {
-        let most = u64::try_from(self.jitter.as_micros()).unwrap_or(u64::MAX);
-        if most == 0 {
-            return scheduled_for;
+        Wall(scheduled_for.0.saturating_add(self.delay(room)))
+    }
+
+    /// The moment whose occurrences are due in a room at `now`: earlier by the room's delay. Give it to `catch_up` and
+    /// `after_reload` as their `now`, or an occurrence that still waits for its delay counts as missed.
+    pub fn undelayed(&self, now: Wall, room: &RoomId) -> Wall {
+        Wall(now.0.saturating_sub(self.delay(room)))
+    }
+
+    /// What a changed schedule has pending after a reload: one that is due already stays, whatever the new text says;
+    /// any other is replaced by the first occurrence of the new text after `now` and after `decided`, the last one that
+    /// was decided.
+    pub fn after_reload(&self, pending: Option<Wall>, decided: Option<Wall>, now: Wall) -> Option<Wall> {
+        match pending.filter(|pending| *pending <= now) {
+            Some(pending) => Some(pending),
+            None => self.next_after(decided.map_or(now, |decided| decided.max(now))),
         }
-        let spread = xxhash_rust::xxh3::xxh3_64_with_seed(room.as_str().as_bytes(), JITTER_SEED) % most;
-        Wall(scheduled_for.0.saturating_add(spread))
     }
 
     /// The job name of its work items: `schedule/<id>`.
     pub fn job(&self) -> String {
         format!("schedule/{}", self.id)
+    }
+
+    /// Microseconds that a room is behind the due instant.
+    fn delay(&self, room: &RoomId) -> u64 {
+        match u64::try_from(self.jitter.as_micros()).unwrap_or(u64::MAX) {
+            0 => 0,
+            most => xxhash_rust::xxh3::xxh3_64_with_seed(room.as_str().as_bytes(), JITTER_SEED) % most,
+        }
     }
 
     /// The next instant of the trigger alone, without `ends` and window.

@@ -48,7 +48,8 @@ pub(crate) fn parse(text: &str) -> Result<Duration, &'static str> {
 pub(crate) fn write(length: Duration) -> String {
     let mut left = length.as_secs();
     let mut text = String::new();
-    for (letter, unit) in UNITS {
+    // Without weeks: "30d" is read faster than "4w2d".
+    for (letter, unit) in UNITS.into_iter().skip(1) {
         if left >= unit {
             text.push_str(&format!("{}{letter}", left / unit));
             left %= unit;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use toml::de::DeValue;
 
-use super::section::{self, NOTHING, Section};
+use super::section::{self, Section};
 use crate::{
     config::{nearest, quoted},
     timers::schedule::DailyCap,
@@ -25,13 +25,13 @@ type Amounts = BTreeMap<Arc<str>, i64>;
 impl Section<'_, '_, '_> {
     pub(super) fn grant(&mut self) -> Option<Amounts> {
         if !self.has("grant") {
-            self.error("grant", NOTHING, "what each player gets, such as `grant = { gold = 100 }`");
+            self.missing("grant", "what each player gets, such as `grant = { gold = 100 }`");
             return None;
         }
         self.amounts("grant")
     }
 
-    pub(super) fn cap(&mut self, grant: Option<&Amounts>) -> Option<DailyCap> {
+    pub(super) fn cap(&mut self) -> Option<DailyCap> {
         let starts_at = self.time_of_day("day_starts_at", false);
         if !self.has("cap") {
             if self.has("day_starts_at") {
@@ -40,14 +40,16 @@ impl Section<'_, '_, '_> {
             return None;
         }
         let limits = self.amounts("cap")?;
-        if let Some(grant) = grant.filter(|grant| !grant.is_empty()) {
-            for currency in limits.keys().filter(|currency| !grant.contains_key(*currency)) {
-                let hint = nearest(currency, grant.keys().map(|known| known.as_ref())).map(str::to_owned);
+        if let Some(DeValue::Table(grant)) = self.value("grant")
+            && !grant.is_empty()
+        {
+            for currency in limits.keys().filter(|currency| !grant.contains_key(currency.as_ref())) {
+                let hint = nearest(currency, grant.keys().map(|known| known.get_ref().as_ref())).map(str::to_owned);
                 let found = format!("{}, which is not granted", quoted(currency));
                 self.error_at(self.at("cap"), &format!("cap.{currency}"), found, "a currency of `grant`", hint);
             }
         }
-        if limits.is_empty() {
+        if self.value("cap").and_then(DeValue::as_table).is_some_and(|table| table.is_empty()) {
             self.error("cap", "an empty cap", "most per player and day, such as `cap = { gold = 500 }`");
         }
         Some(DailyCap { limits, starts_at: starts_at.unwrap_or(0) })

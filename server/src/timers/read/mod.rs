@@ -20,11 +20,7 @@ pub(crate) const MAX_FILE_BYTES: usize = 1 << 20;
 pub(crate) const MAX_SCHEDULES: usize = 1_000;
 
 /// Reads a whole file.
-pub(super) fn file(
-    file: &str,
-    text: &str,
-    limits: &Limits,
-) -> Result<(Vec<Schedule>, Vec<Diagnostic>), Vec<Diagnostic>> {
+pub(super) fn file(file: &str, text: &str, limits: &Limits) -> Result<(Vec<Schedule>, Vec<String>), Vec<Diagnostic>> {
     let index = LineIndex::new(text);
     let mut reader = Reader { file, index: &index, errors: Vec::new(), warnings: Vec::new() };
     if text.len() > MAX_FILE_BYTES {
@@ -93,8 +89,9 @@ fn schedules(reader: &mut Reader<'_>, document: &DeTable<'_>, limits: &Limits) -
             }
             _ => format!("schedule[{number}]"),
         };
-        let mut section = Section { reader: &mut *reader, label, table, at };
-        let before = section.reader.errors.len();
+        let before = reader.errors.len();
+        let mut section = Section::new(reader, label, table, at);
+        section.keys();
         if let Some(id) = section.id() {
             let here = section.at("id");
             let line = section.reader.index.position(here).0;
@@ -116,10 +113,12 @@ fn schedules(reader: &mut Reader<'_>, document: &DeTable<'_>, limits: &Limits) -
 fn misplaced(reader: &mut Reader<'_>, key: &str, at: usize, value: &DeValue<'_>) {
     let shown = quoted(key);
     let (found, expected, hint) = match value {
-        _ if schedule::KEYS.contains(&key) => {
-            (format!("a key of a schedule outside of any {shown}"), "it below the line `[[schedule]]`".to_owned(), None)
-        }
-        _ if matches!(crate::config::nearest(key, ["schedule"]), Some(_)) => {
+        _ if schedule::KEYS.contains(&key) => (
+            "a key of a schedule outside of any schedule".to_owned(),
+            "it below the line `[[schedule]]`".to_owned(),
+            None,
+        ),
+        _ if crate::config::nearest(key, ["schedule"]).is_some() => {
             ("an unknown key".to_owned(), "`[[schedule]]`".to_owned(), Some("schedule".to_owned()))
         }
         DeValue::Table(_) | DeValue::Array(_) => {

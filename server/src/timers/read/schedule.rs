@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use toml::de::DeValue;
 
-use super::section::{self, NOTHING, Section};
+use super::section::{self, Section};
 use crate::{
     config::{nearest, quoted},
     plugin::Audience,
@@ -90,7 +90,7 @@ impl Section<'_, '_, '_> {
     pub(super) fn id(&mut self) -> Option<Arc<str>> {
         let expected = format!("a name of 1 to {MAX_ID_BYTES} characters of [a-z0-9_-], such as `id = \"chest\"`");
         if !self.has("id") {
-            self.error("id", NOTHING, expected);
+            self.missing("id", &expected);
             return None;
         }
         let text = self.text("id", &expected)?.text;
@@ -102,9 +102,14 @@ impl Section<'_, '_, '_> {
         Some(text.into())
     }
 
-    /// All other keys; `None` when one of those that it cannot do without is missing or wrong.
-    pub(super) fn schedule(&mut self, limits: &Limits) -> Option<Schedule> {
+    /// Reports every key that a schedule does not have.
+    pub(super) fn keys(&mut self) {
         self.unknown(&KEYS, "a key of a schedule", &FOREIGN);
+    }
+
+    /// All keys but the id; `None` when one of those that it cannot do without is missing or wrong.
+    pub(super) fn schedule(&mut self, limits: &Limits) -> Option<Schedule> {
+        let before = self.reader.errors.len();
         let zone = self.zone();
         // Without a zone the other mistakes are still found, on UTC.
         let clock = zone.clone().unwrap_or_else(Zone::utc);
@@ -120,7 +125,7 @@ impl Section<'_, '_, '_> {
         let rooms = self.rooms();
         let audience = self.audience();
         let amounts = self.grant();
-        let cap = self.cap(amounts.as_ref());
+        let cap = self.cap();
         let (catch_up, catch_up_limit, catch_up_max_age) = self.catch_up(limits);
         let jitter = self.jitter(trigger.as_ref());
         let disabled = self.flag("disabled").unwrap_or(false);
@@ -148,7 +153,9 @@ impl Section<'_, '_, '_> {
             max_grants_per_step: limits.max_grants_per_step,
             max_known: limits.max_known,
         };
-        self.sometimes_due(&schedule);
+        if self.reader.errors.len() == before {
+            self.sometimes_due(&schedule);
+        }
         Some(schedule)
     }
 
@@ -214,12 +221,14 @@ impl Section<'_, '_, '_> {
             }
             Some(DeValue::Table(table)) => {
                 let (label, at) = (format!("{}.audience", self.label), self.at("audience"));
-                let mut inner = Section { reader: &mut *self.reader, label, table, at };
+                let mut inner = Section::new(self.reader, label, table, at);
                 inner.unknown(&["active"], "a key of an audience", &[]);
                 if inner.has("active") {
                     return inner.length("active", Duration::from_secs(1), MAX_ACTIVE).map(Audience::Active);
                 }
-                inner.error("active", NOTHING, "how long ago a player may have left, such as \"10m\"");
+                if table.is_empty() {
+                    inner.missing("active", "how long ago a player may have left, such as \"10m\"");
+                }
             }
             _ => self.mismatch("audience", AUDIENCE),
         }

@@ -17,7 +17,8 @@ pub(super) struct Reader<'t> {
     pub(super) file: &'t str,
     pub(super) index: &'t LineIndex<'t>,
     pub(super) errors: Vec<Diagnostic>,
-    pub(super) warnings: Vec<Diagnostic>,
+    /// One line each, with the place.
+    pub(super) warnings: Vec<String>,
 }
 
 impl Reader<'_> {
@@ -29,14 +30,9 @@ impl Reader<'_> {
         expected: impl Into<String>,
         hint: Option<String>,
     ) {
-        let error = self.diagnostic(at, key, found.into(), expected.into(), hint);
-        self.errors.push(error);
-    }
-
-    fn diagnostic(&self, at: usize, key: &str, found: String, expected: String, hint: Option<String>) -> Diagnostic {
-        let diagnostic =
-            Diagnostic { file: self.file.to_owned(), line: 0, column: 0, key: key.to_owned(), found, expected, hint };
-        diagnostic.at(self.index, at)
+        let (file, key) = (self.file.to_owned(), key.to_owned());
+        let error = Diagnostic { file, line: 0, column: 0, key, found: found.into(), expected: expected.into(), hint };
+        self.errors.push(error.at(self.index, at));
     }
 }
 
@@ -65,9 +61,15 @@ pub(super) struct Section<'r, 'd, 't> {
     pub(super) table: &'d DeTable<'d>,
     /// Byte offset of the table.
     pub(super) at: usize,
+    /// Keys that an unknown one was most likely meant to be: that they are missing is no second mistake.
+    pub(super) meant: Vec<String>,
 }
 
-impl<'d> Section<'_, 'd, '_> {
+impl<'r, 'd, 't> Section<'r, 'd, 't> {
+    pub(super) fn new(reader: &'r mut Reader<'t>, label: String, table: &'d DeTable<'d>, at: usize) -> Self {
+        Self { reader, label, table, at, meant: Vec::new() }
+    }
+
     pub(super) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
@@ -97,15 +99,24 @@ impl<'d> Section<'_, 'd, '_> {
         self.reader.error(at, &key, found, expected, hint);
     }
 
-    pub(super) fn warning(&mut self, key: &str, found: String, expected: String) {
-        let warning = self.reader.diagnostic(self.at(key), &format!("{}.{key}", self.label), found, expected, None);
-        self.reader.warnings.push(warning);
+    pub(super) fn warning(&mut self, key: &str, text: &str) {
+        let line = self.reader.index.position(self.at(key)).0;
+        self.reader.warnings.push(format!("{}:{line}: {}.{key}: {text}", self.reader.file, self.label));
+    }
+
+    /// A required key that is not there.
+    pub(super) fn missing(&mut self, key: &str, expected: &str) {
+        if !self.meant.iter().any(|meant| meant == key) {
+            self.error(key, NOTHING, expected);
+        }
     }
 
     /// A value of the wrong type.
     pub(super) fn mismatch(&mut self, key: &str, expected: &str) {
-        let found = self.value(key).map_or_else(|| NOTHING.to_owned(), describe);
-        self.error(key, found, expected);
+        match self.value(key) {
+            Some(value) => self.error(key, describe(value), expected),
+            None => self.missing(key, expected),
+        }
     }
 
     /// Reports every key that is not one of `keys`. `foreign` has words of other systems and what they are here.
@@ -120,6 +131,7 @@ impl<'d> Section<'_, 'd, '_> {
             let same = foreign.iter().find(|(word, _)| key.eq_ignore_ascii_case(word)).map(|(_, here)| *here);
             let hint = same.or_else(|| nearest(&key, keys.iter().copied())).map(str::to_owned);
             let expected = if hint.is_some() { what.to_owned() } else { format!("one of {}", keys.join(", ")) };
+            self.meant.extend(hint.clone());
             self.error_at(at, &key, "an unknown key", expected, hint);
         }
     }

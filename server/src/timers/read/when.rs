@@ -7,7 +7,7 @@ use toml::{
     value::{Datetime, Offset, Time},
 };
 
-use super::section::{self, NOTHING, Section, Text};
+use super::section::{self, Section, Text};
 use crate::{
     config::quoted,
     timers::{
@@ -41,7 +41,9 @@ impl<'d> Section<'_, 'd, '_> {
             }
             ["at"] => self.moments(zone).map(Trigger::At),
             [] | [_] => {
-                self.error("cron", NOTHING, "one of `cron`, `every` and `at`: when it is due");
+                if !["every", "at"].iter().any(|key| self.meant.iter().any(|meant| meant == key)) {
+                    self.missing("cron", "one of `cron`, `every` and `at`: when it is due");
+                }
                 None
             }
             [_, second, ..] => {
@@ -78,7 +80,7 @@ impl<'d> Section<'_, 'd, '_> {
             return None;
         }
         for warning in cron.warnings() {
-            self.warning("cron", quoted(text.text), format!("to know: {warning}"));
+            self.warning("cron", warning);
         }
         Some(cron)
     }
@@ -140,8 +142,7 @@ impl<'d> Section<'_, 'd, '_> {
             return None;
         };
         let (label, at) = (format!("{}.window", self.label), self.at("window"));
-        let mut inner = Section { reader: &mut *self.reader, label, table, at };
-        inner.window_of()
+        Section::new(self.reader, label, table, at).window_of()
     }
 
     fn window_of(&mut self) -> Option<Window> {
@@ -152,7 +153,7 @@ impl<'d> Section<'_, 'd, '_> {
         );
         for key in ["start", "end"] {
             if !self.has(key) {
-                self.error(key, NOTHING, TIME_OF_DAY);
+                self.missing(key, TIME_OF_DAY);
             }
         }
         let days = match self.text("days", "weekdays such as \"mon-fri,sun\"") {

@@ -1,0 +1,3 @@
+//! Rooms: the world that ticks, and the host that runs it.
+
+pub mod world;

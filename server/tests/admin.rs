@@ -1,5 +1,5 @@
 //! The admin port over real sockets, and the commands that ask it: what they print and how they exit.
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::{
     io::{Read as _, Write as _},
@@ -235,6 +235,7 @@ async fn the_page_and_its_state_are_served_on_loopback() {
     assert_eq!(status_of(&ask(running.address, "GET", "/admin/state", "Host: rebound.example\r\n").await), 403);
 }
 
+/// H11: what nobody has logged in for is bounded too.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_are_bounded_in_number_and_time() {
     let running = serve(None, false, |config| {

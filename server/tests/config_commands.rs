@@ -1,5 +1,5 @@
 //! `config check` and `schedule check|next`: every mistake is printed, and the exit code says how it went.
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use tenure::cli::{Cli, Exit, Outcome, run};
 

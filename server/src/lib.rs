@@ -2,8 +2,10 @@
 
 pub mod cli;
 pub mod config;
+pub mod gateway;
 pub mod link;
 pub mod ops;
+pub mod ownership;
 pub mod plugin;
 pub mod room;
 pub mod runtime;

@@ -2,10 +2,9 @@
 
 pub mod cli;
 pub mod config;
-pub mod gateway;
+
 pub mod link;
 pub mod ops;
-pub mod ownership;
 pub mod plugin;
 pub mod room;
 pub mod runtime;

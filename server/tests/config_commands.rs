@@ -5,7 +5,7 @@ use tenure::cli::{Cli, Exit, Outcome, run};
 
 fn command(line: &[&str]) -> Outcome {
     let cli = Cli::parse_from("demo", "0.1.0", std::iter::once("demo").chain(line.iter().copied())).expect("parsed");
-    run(&cli, &|_| Err("no store in this test".to_owned())).expect("not serve")
+    run(&cli).expect("not serve")
 }
 
 #[test]

@@ -73,6 +73,7 @@ pub struct Rig {
     pub store: Arc<FakeStore>,
     /// The hand of the clock, unless the machine's is used.
     pub hand: Option<ManualClock>,
+    clock: Clock,
     pub tasks: Tasks,
     pipes: Option<(mpsc::Sender<DuplexStream>, usize)>,
 }
@@ -113,7 +114,7 @@ impl Rig {
             region: "eu".to_owned(),
             node: Arc::new(node::Door(node.clone())),
             store: store.calls(),
-            clock,
+            clock: clock.clone(),
             rng: Rng::seeded(7),
             tasks: tasks.clone(),
             assets: Arc::new(Page),
@@ -125,7 +126,7 @@ impl Rig {
                 (Gateway::start_on(Pipes { incoming }, parts).await, Some((sender, bytes)))
             }
         };
-        Self { gateway: gateway.expect("started"), node, store, hand, tasks, pipes }
+        Self { gateway: gateway.expect("started"), node, store, hand, clock, tasks, pipes }
     }
 
     pub fn addr(&self) -> SocketAddr {
@@ -161,10 +162,16 @@ impl Rig {
         TcpStream::connect(self.addr()).await.expect("connected")
     }
 
+    /// How far the clock was moved.
+    pub fn moved(&self) -> Duration {
+        Duration::from_nanos(self.clock.now().0)
+    }
+
     /// Moves the clock in steps, letting tasks run in between, until it is so.
     pub async fn advance_until(&self, step: Duration, what: &str, mut is: impl FnMut() -> bool) {
         let hand = self.hand.as_ref().expect("a manual clock");
         let mut steps = 0;
+        // Without moving the clock there is nothing to wait for but the tasks.
         until(what, || {
             if is() {
                 return true;

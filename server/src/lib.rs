@@ -2,7 +2,7 @@
 
 pub mod cli;
 pub mod config;
-
+pub mod gateway;
 pub mod link;
 pub mod ops;
 pub mod plugin;

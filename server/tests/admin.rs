@@ -1,5 +1,5 @@
 //! The admin port over real sockets, and the commands that ask it: what they print and how they exit.
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::{
     io::{Read as _, Write as _},
@@ -13,14 +13,15 @@ use std::{
 use tenure::{
     cli::{Cli, Exit, Outcome, ReadyFile, run, write_ready_file},
     config::{AdminConfig, Config, Secret},
-    ops::{AdminParts, Readiness, RoomReport, Source, StatusReport, Verbs, VerbsFuture, start},
+    ops::{AdminParts, Readiness, RoomReport, Source, StatusReport, start},
     runtime::{Clock, Shutdown, Tasks, Wall},
     store::{
-        Command, CompletedWork, Error, Fence, GrantId, HistoryEntry, LedgerEntry, Reply, Stamped, WorkId, WorkItem,
+        self, Backend, BoxFuture, Command, CompletedWork, Error, Fence, Grant, GrantId, HistoryEntry, LedgerEntry,
+        Reply, Stamped, Store, WorkId, WorkItem,
     },
     telemetry::{Metrics, Recent},
 };
-use tenure_shared::{IncarnationId, RoomId, ShardId, Term, Tick};
+use tenure_shared::{IncarnationId, PlayerId, RoomId, ShardId, Term, Tick};
 
 const SHARDS: u32 = 4;
 const TOKEN: &[u8] = b"0123456789abcdef0123456789abcdef";
@@ -30,8 +31,8 @@ struct Books {
     damaged: bool,
 }
 
-impl Verbs for Books {
-    fn execute(&self, command: Command) -> VerbsFuture<'_> {
+impl Backend for Books {
+    fn execute(&self, command: Command) -> BoxFuture<'_, Stamped> {
         let reply = self.answer(command);
         Box::pin(async move { Stamped { at: Wall(1), reply } })
     }
@@ -84,7 +85,7 @@ impl Books {
 
 struct Node {
     ready: AtomicBool,
-    books: Books,
+    store: Store,
 }
 
 impl Source for Node {
@@ -112,8 +113,8 @@ impl Source for Node {
             ..StatusReport::default()
         }
     }
-    fn verbs(&self) -> &dyn Verbs {
-        &self.books
+    fn store(&self) -> &Store {
+        &self.store
     }
     fn fence(&self, _: ShardId) -> Option<Fence> {
         None
@@ -131,7 +132,7 @@ struct Running {
 }
 
 async fn serve(token: Option<Secret>, damaged: bool, change: impl FnOnce(&mut AdminConfig)) -> Running {
-    let node = Arc::new(Node { ready: AtomicBool::new(true), books: Books { damaged } });
+    let node = Arc::new(Node { ready: AtomicBool::new(true), store: Store::new(Books { damaged }, Clock::system()) });
     let mut config = Config::default().admin;
     config.listen = "127.0.0.1:0".parse().expect("an address");
     change(&mut config);
@@ -175,7 +176,7 @@ async fn command(address: SocketAddr, line: &[&str]) -> Outcome {
     words.extend(line.iter().map(|word| (*word).to_owned()));
     tokio::task::spawn_blocking(move || {
         let cli = Cli::parse_from("demo", "0.1.0", words).expect("parsed");
-        run(&cli, &|_| Ok(Box::new(Books { damaged: false }))).expect("not serve")
+        run(&cli).expect("not serve")
     })
     .await
     .expect("run")
@@ -235,6 +236,7 @@ async fn the_page_and_its_state_are_served_on_loopback() {
     assert_eq!(status_of(&ask(running.address, "GET", "/admin/state", "Host: rebound.example\r\n").await), 403);
 }
 
+/// H11: what nobody has logged in for is bounded too.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_are_bounded_in_number_and_time() {
     let running = serve(None, false, |config| {
@@ -311,12 +313,37 @@ async fn commands_ask_the_running_node() {
 async fn without_a_node_commands_open_the_store() {
     // Port 1 (tcpmux) has had no listener for decades; a port that was free a moment ago may be taken by another test.
     let free: SocketAddr = "127.0.0.1:1".parse().expect("an address");
-    let ledger = command(free, &["ledger", "show", "guest:1"]).await;
-    assert_eq!((ledger.exit, ledger.text.lines().next()), (Exit::Good, Some("guest:1: gold 130")));
-    let history = command(free, &["history", "check"]).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = format!("store.path={}", folder.path().join("data").display());
+    let none = command(free, &["ledger", "show", "guest:1", "--set", &data]).await;
+    assert_eq!(none.exit, Exit::CouldNotRun);
+    assert!(none.text.contains("there is no data folder"), "{}", none.text);
+    assert!(!folder.path().join("data").exists(), "asking makes no store");
+
+    let open =
+        || store::embedded(&folder.path().join("data"), Clock::system(), store::Options::default()).expect("opened");
+    let held = open();
+    let grant = Grant {
+        id: GrantId("g1".into()),
+        player: PlayerId::new("guest:1").expect("valid"),
+        source: "shop".into(),
+        scheduled_for: None,
+        amounts: [("gold".into(), 5)].into(),
+        cap: None,
+        token: "".into(),
+    };
+    held.apply(grant).await.expect("applied");
+    let locked = command(free, &["ledger", "show", "guest:1", "--set", &data]).await;
+    assert_eq!(locked.exit, Exit::CouldNotRun);
+    assert!(locked.text.contains("is in use by"), "{}", locked.text);
+    drop(held);
+
+    let ledger = command(free, &["ledger", "show", "guest:1", "--set", &data]).await;
+    assert_eq!((ledger.exit, ledger.text.lines().next()), (Exit::Good, Some("guest:1: gold 5")), "{}", ledger.text);
+    let history = command(free, &["history", "check", "--set", &data]).await;
     assert_eq!(history.exit, Exit::Good, "{}", history.text);
     assert!(
-        history.text.contains("4 shards, 8 changes of ownership, 4 completed items: 0 problems"),
+        history.text.contains("4 shards, 0 changes of ownership, 0 completed items: 0 problems"),
         "{}",
         history.text
     );

@@ -1,5 +1,4 @@
 //! Configuration: which layer wins, and that the defaults are the contract's (DESIGN.md §14).
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Configuration: each mistake is refused with its place, what was found, what was expected and the nearest valid key (LESSONS C24).
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
 //! The house rules that a machine can check (DESIGN.md §15): layers, lengths, first lines, invariants, metrics, codes, documents.
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 #[path = "tidy_parts/docs.rs"]
 mod docs;

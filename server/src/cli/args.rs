@@ -159,13 +159,40 @@ impl Cli {
         T: Into<OsString> + Clone,
     {
         let command = Self::command().name(name).version(version);
-        Self::from_arg_matches(&command.try_get_matches_from(line)?)
+        Self::from_arg_matches(&command.try_get_matches_from(sets_first(line))?)
     }
 
     /// The command.
     pub fn chosen(&self) -> &Command {
         self.command.as_ref().unwrap_or(&Command::Serve)
     }
+}
+
+/// Puts every `--set` before the command: of a flag that may stand on both sides of it, clap keeps those behind it alone, in silence.
+fn sets_first<I, T>(line: I) -> Vec<OsString>
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString>,
+{
+    let mut words = line.into_iter().map(Into::into);
+    let mut first: Vec<OsString> = words.next().into_iter().collect();
+    let mut rest = Vec::new();
+    while let Some(word) = words.next() {
+        if word == "--" {
+            rest.push(word);
+            rest.extend(words.by_ref());
+        } else if word == "--set"
+            && let Some(value) = words.next()
+        {
+            first.extend([word, value]);
+        } else if word.as_encoded_bytes().starts_with(b"--set=") {
+            first.push(word);
+        } else {
+            rest.push(word);
+        }
+    }
+    first.extend(rest);
+    first
 }
 
 impl Common {
@@ -195,13 +222,18 @@ mod tests {
         assert_eq!(cli.common.config, Some("c.toml".into()));
         let Command::Ledger(LedgerCommand::Show { player, json, limit }) = cli.chosen() else { panic!("{cli:?}") };
         assert_eq!((player.as_str(), *json, *limit), ("guest:1", true, 20));
+        let cli = parse(&["--set", "a.b=1", "status", "--set=c.d=2", "--json", "--set", "e.f=3"]).expect("parsed");
+        assert_eq!(cli.common.set, ["a.b=1", "c.d=2", "e.f=3"]);
+        assert!(matches!(cli.chosen(), Command::Status { json: true }));
         let cli = parse(&["serve", "--rewards", "r.toml"]).expect("parsed");
         assert!(cli.common.sources().set.contains(&"rewards.file=r.toml".to_owned()));
     }
 
     #[test]
     fn mistakes_and_help_have_their_exit_codes() {
-        for wrong in [&["sevre"][..], &["ledger"], &["schedule", "next", "f", "--count", "0"], &["--nope"]] {
+        for wrong in
+            [&["sevre"][..], &["ledger"], &["status", "--set"], &["schedule", "next", "f", "--count", "0"], &["--nope"]]
+        {
             assert_eq!(parse(wrong).expect_err("a mistake").exit_code(), 2, "{wrong:?}");
         }
         assert!(parse(&["statsu"]).expect_err("a mistake").to_string().contains("status"));

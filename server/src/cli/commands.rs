@@ -1,5 +1,7 @@
 //! The commands: where they get their report from, and what it means for the exit code.
 
+use std::time::Duration;
+
 use serde::{Serialize, de::DeserializeOwned};
 use tenure_shared::PlayerId;
 
@@ -10,14 +12,18 @@ use super::{
 };
 use crate::{
     config::Config,
-    ops::{self, HistoryReport, LedgerReport, ReportError, StatusReport, Verbs, WorkReport},
+    ops::{self, HistoryReport, LedgerReport, ReportError, StatusReport, WorkReport},
+    runtime::Clock,
+    store::{self, Store, model::Rules},
 };
 
-/// Opens the configured store for a command when no node runs; the text of an error is for people.
-pub type OpenStore<'a> = &'a dyn Fn(&Config) -> Result<Box<dyn Verbs>, String>;
+/// How long a command waits for the lock of the embedded store: somebody who does not answer on the admin port holds it.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+/// Memory for pages of the file: a command reads little of it.
+const CACHE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Runs a command to its end; `None` for `serve`, which is the application's.
-pub fn run(cli: &Cli, open: OpenStore<'_>) -> Option<Outcome> {
+pub fn run(cli: &Cli) -> Option<Outcome> {
     let common = &cli.common;
     let outcome = match cli.chosen() {
         Command::Serve => return None,
@@ -25,16 +31,16 @@ pub fn run(cli: &Cli, open: OpenStore<'_>) -> Option<Outcome> {
         Command::Schedule(command) => super::schedule::run(common, command),
         Command::Status { json } => with_config(common, |config| status(common, config, *json)),
         Command::Ledger(LedgerCommand::Show { player, json, limit }) => {
-            with_config(common, |config| ledger_show(&Desk { common, config, open }, player, *limit, *json))
+            with_config(common, |config| ledger_show(&Desk { common, config }, player, *limit, *json))
         }
         Command::Work(WorkCommand::List { parked, json }) => {
-            with_config(common, |config| work_list(&Desk { common, config, open }, *parked, *json))
+            with_config(common, |config| work_list(&Desk { common, config }, *parked, *json))
         }
         Command::Work(WorkCommand::Retry { room, job, key }) => {
             with_config(common, |config| work_retry(common, config, [room, job, key]))
         }
         Command::History(HistoryCommand::Check { json }) => {
-            with_config(common, |config| history_check(&Desk { common, config, open }, *json))
+            with_config(common, |config| history_check(&Desk { common, config }, *json))
         }
     };
     Some(outcome)
@@ -75,7 +81,7 @@ fn ledger_show(desk: &Desk<'_>, player: &str, limit: u16, json: bool) -> Outcome
     };
     let target = format!("/admin/ledger?player={}&limit={limit}", encode(player));
     let report =
-        desk.report(&target, |verbs| Box::pin(async move { ops::show_ledger(verbs, id, usize::from(limit)).await }));
+        desk.report(&target, |store| async move { Ok(ops::show_ledger(&store, &id, usize::from(limit)).await?) });
     match report {
         Ok(report) => present::<LedgerReport>(&report, Exit::Good, json, show::ledger),
         Err(text) => Outcome::could_not_run(text),
@@ -85,7 +91,7 @@ fn ledger_show(desk: &Desk<'_>, player: &str, limit: u16, json: bool) -> Outcome
 fn work_list(desk: &Desk<'_>, parked: bool, json: bool) -> Outcome {
     let shards = desk.config.shards.count;
     let target = format!("/admin/work?parked={parked}");
-    match desk.report(&target, |verbs| Box::pin(ops::list_work(verbs, shards, parked))) {
+    match desk.report(&target, |store| async move { ops::list_work(&store, shards, parked).await }) {
         Ok(report) => {
             let any = report.items.iter().any(|item| item.parked.is_some());
             present::<WorkReport>(&report, if any { Exit::Problem } else { Exit::Good }, json, show::work)
@@ -110,7 +116,7 @@ fn work_retry(common: &Common, config: &Config, [room, job, key]: [&String; 3]) 
 
 fn history_check(desk: &Desk<'_>, json: bool) -> Outcome {
     let shards = desk.config.shards.count;
-    match desk.report("/admin/history", |verbs| Box::pin(ops::check_history(verbs, shards))) {
+    match desk.report("/admin/history", |store| async move { Ok(ops::check_history(&store, shards).await?) }) {
         Ok(report) => {
             let exit = if report.problems.is_empty() { Exit::Good } else { Exit::Problem };
             present::<HistoryReport>(&report, exit, json, show::history)
@@ -123,17 +129,14 @@ fn history_check(desk: &Desk<'_>, json: bool) -> Outcome {
 struct Desk<'a> {
     common: &'a Common,
     config: &'a Config,
-    open: OpenStore<'a>,
 }
 
-type Report<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T, ReportError>> + 'a>>;
-
 impl Desk<'_> {
-    fn report<T: DeserializeOwned>(
-        &self,
-        target: &str,
-        make: impl for<'v> FnOnce(&'v dyn Verbs) -> Report<'v, T>,
-    ) -> Result<T, String> {
+    fn report<T, F>(&self, target: &str, make: impl FnOnce(Store) -> F) -> Result<T, String>
+    where
+        T: DeserializeOwned,
+        F: Future<Output = Result<T, ReportError>>,
+    {
         match Node::find(self.common, self.config) {
             Ok(node) => match node.get(target) {
                 Ok(body) => return parse(&body),
@@ -144,12 +147,25 @@ impl Desk<'_> {
             Err(text) if self.common.ready_file.is_some() => return Err(text),
             Err(_) => {}
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let store = open(self.config)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
         let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
-        let _entered = runtime.enter();
-        let store = (self.open)(self.config)?;
-        runtime.block_on(make(store.as_ref())).map_err(|error| error.to_string())
+        runtime.block_on(make(store)).map_err(|error| error.to_string())
     }
+}
+
+/// Opens the store that the configuration names, if there is one: asking must not make an empty one.
+fn open(config: &Config) -> Result<Store, String> {
+    let folder = &config.store.path;
+    if config.store.url != "embedded" {
+        return Err(format!("store.url = {:?}: this build opens the embedded store only", config.store.url));
+    }
+    if !folder.is_dir() {
+        return Err(format!("no node runs, and there is no data folder {}", folder.display()));
+    }
+    let rules = Rules { keep_identities: config.ledger.keep_identities, max_checkpoint: config.room.max_checkpoint };
+    let options = store::Options { rules, lock_wait: LOCK_WAIT, cache: CACHE_BYTES };
+    store::embedded(folder, Clock::system(), options).map_err(|error| error.to_string())
 }
 
 fn parse<T: DeserializeOwned>(body: &str) -> Result<T, String> {

@@ -14,7 +14,7 @@ mod show;
 use std::{io::Write as _, process::ExitCode};
 
 pub use args::{Cli, Command, Common, ConfigCommand, HistoryCommand, LedgerCommand, ScheduleCommand, WorkCommand};
-pub use commands::{OpenStore, run};
+pub use commands::run;
 pub use ready_file::{ReadyFile, write as write_ready_file};
 
 /// How a command ended.

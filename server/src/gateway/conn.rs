@@ -222,7 +222,7 @@ impl Inner {
     pub(super) fn release(&mut self, cx: &mut Context<'_>, now: Mono, joined: Bytes, snapshot: &Bytes, after: Bytes) {
         let Some(held) = self.seat.as_mut().and_then(|seat| seat.held.take()) else { return };
         self.out.fresh();
-        let mut write = || {
+        let write = || {
             self.out.snapshot(&mut *self.io, cx, now, joined, snapshot)?;
             if !after.is_empty() {
                 self.out.message(&mut *self.io, cx, now, after)?;

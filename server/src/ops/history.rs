@@ -5,8 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use tenure_shared::{IncarnationId, ShardId, Term};
 
-use super::{ReportError, Verbs};
-use crate::store::{Command, CompletedWork, HistoryEntry, Key, Reply, WorkId};
+use crate::store::{CompletedWork, Error, HistoryEntry, Key, Store, WorkId};
 
 /// Completed items asked for per shard: the store's log is bounded below this.
 const COMPLETED: usize = 1_000;
@@ -28,19 +27,14 @@ pub struct HistoryReport {
 ///
 /// # Errors
 /// The store's.
-pub async fn check_history(verbs: &dyn Verbs, shards: u32) -> Result<HistoryReport, ReportError> {
+pub async fn check_history(store: &Store, shards: u32) -> Result<HistoryReport, Error> {
     let mut report = HistoryReport { shards, ..HistoryReport::default() };
     for shard in (0..shards).map(ShardId) {
         let key = Key::shard(shard);
-        let Reply::History(history) = verbs.execute(Command::History { key: key.clone() }).await.reply? else {
-            return Err(ReportError::Answer("history"));
-        };
+        let history = store.history(&key).await?;
         report.changes += history.len() as u64;
         report.problems.extend(check_owners(&key, &history));
-        let command = Command::Completed { shard, limit: COMPLETED };
-        let Reply::Completed(completed) = verbs.execute(command).await.reply? else {
-            return Err(ReportError::Answer("completed"));
-        };
+        let completed = store.completed(shard, COMPLETED).await?;
         report.completed += completed.len() as u64;
         report.problems.extend(check_completed(&completed));
     }

@@ -56,9 +56,11 @@ pub(super) async fn answer(shared: &Shared, request: &Request<Incoming>) -> Answ
         (true, "/admin/ledger") => ledger(shared, &query).await,
         (true, "/admin/work") => {
             let parked_only = query.get("parked").as_deref() == Some("true");
-            report(list_work(shared.source.verbs(), shared.source.shards(), parked_only).await)
+            report(list_work(shared.source.store(), shared.source.shards(), parked_only).await)
         }
-        (true, "/admin/history") => report(check_history(shared.source.verbs(), shared.source.shards()).await),
+        (true, "/admin/history") => {
+            report(check_history(shared.source.store(), shared.source.shards()).await.map_err(ReportError::from))
+        }
         (false, "/admin/work/retry") if method == Method::POST => retry(shared, &query).await,
         (_, "/live" | "/ready" | "/admin/work/retry") => bare(StatusCode::METHOD_NOT_ALLOWED),
         (false, path) if known.contains(&path) => bare(StatusCode::METHOD_NOT_ALLOWED),
@@ -76,7 +78,7 @@ async fn ledger(shared: &Shared, query: &Query<'_>) -> Answer {
         Some(Ok(limit)) => limit,
         Some(Err(_)) => return error(StatusCode::BAD_REQUEST, "?limit= is a number of lines"),
     };
-    report(show_ledger(shared.source.verbs(), player, limit).await)
+    report(show_ledger(shared.source.store(), &player, limit).await.map_err(ReportError::from))
 }
 
 async fn retry(shared: &Shared, query: &Query<'_>) -> Answer {
@@ -90,7 +92,7 @@ async fn retry(shared: &Shared, query: &Query<'_>) -> Answer {
     let shard = room.shard(shared.source.shards());
     let id = WorkId { room, job: job.into(), key: key.into() };
     let fence = shared.source.fence(shard);
-    report(retry_work(shared.source.verbs(), shard, fence, id).await.map(|()| Done { done: true }))
+    report(retry_work(shared.source.store(), shard, fence, &id).await.map(|()| Done { done: true }))
 }
 
 /// The answer to a change.
@@ -114,7 +116,7 @@ fn report<T: Serialize>(result: Result<T, ReportError>) -> Answer {
                     StatusCode::CONFLICT
                 }
                 ReportError::Store(Error::Invalid(_)) => StatusCode::BAD_REQUEST,
-                ReportError::Store(_) | ReportError::Answer(_) => StatusCode::SERVICE_UNAVAILABLE,
+                ReportError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
             };
             error(status, &failure.to_string())
         }

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tenure_shared::PlayerId;
 
-use super::{ReportError, Verbs};
 use crate::{
     runtime::Wall,
-    store::{Command, Reply},
+    store::{Error, Store},
 };
 
 /// Most lines of a report: what one call of the store gives.
@@ -46,14 +45,9 @@ pub struct LedgerReport {
 ///
 /// # Errors
 /// The store's.
-pub async fn show_ledger(verbs: &dyn Verbs, player: PlayerId, limit: usize) -> Result<LedgerReport, ReportError> {
-    let name = player.to_string();
-    let Reply::Balances(balances) = verbs.execute(Command::Balances { player: player.clone() }).await.reply? else {
-        return Err(ReportError::Answer("balances"));
-    };
-    let Reply::Ledger(entries) = verbs.execute(Command::Ledger { player, limit: limit.min(LINES) }).await.reply? else {
-        return Err(ReportError::Answer("ledger"));
-    };
+pub async fn show_ledger(store: &Store, player: &PlayerId, limit: usize) -> Result<LedgerReport, Error> {
+    let balances = store.balances(player).await?;
+    let entries = store.ledger(player, limit.min(LINES)).await?;
     let lines = entries.into_iter().map(|entry| LedgerLine {
         id: entry.id.0.to_string(),
         source: entry.source.to_string(),
@@ -62,5 +56,5 @@ pub async fn show_ledger(verbs: &dyn Verbs, player: PlayerId, limit: usize) -> R
         insufficient: entry.insufficient,
         at: entry.at,
     });
-    Ok(LedgerReport { player: name, balances: balances.into_iter().collect(), lines: lines.collect() })
+    Ok(LedgerReport { player: player.to_string(), balances: balances.into_iter().collect(), lines: lines.collect() })
 }

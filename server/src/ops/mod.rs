@@ -14,7 +14,5 @@ mod work;
 pub use history::{HistoryReport, check_history};
 pub use ledger::{LedgerLine, LedgerReport, show_ledger};
 pub use server::{AdminParts, start};
-pub use source::{
-    Addresses, Counts, Readiness, RoomReport, ScheduleReport, ShardReport, Source, StatusReport, Verbs, VerbsFuture,
-};
+pub use source::{Addresses, Counts, Readiness, RoomReport, ScheduleReport, ShardReport, Source, StatusReport};
 pub use work::{ReportError, WorkLine, WorkReport, list_work, retry_work};

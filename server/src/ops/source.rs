@@ -1,24 +1,15 @@
 //! What the admin port must know of a node, and the words in which it says so.
 
-use std::{future::Future, net::SocketAddr, pin::Pin};
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use tenure_shared::{RoomId, ShardId, Term, Tick};
 
 use crate::{
     runtime::Wall,
-    store::{Command, Fence, Stamped},
+    store::{Fence, Store},
     telemetry::Event,
 };
-
-/// An answer that is on its way.
-pub type VerbsFuture<'a> = Pin<Box<dyn Future<Output = Stamped> + Send + 'a>>;
-
-/// Something that executes verbs: a node's store, or one that was opened for a command.
-pub trait Verbs: Send + Sync {
-    /// Executes a verb. Cancel-safe as the store's own call is.
-    fn execute(&self, command: Command) -> VerbsFuture<'_>;
-}
 
 /// A node, as its admin port sees it. No method may block.
 pub trait Source: Send + Sync + 'static {
@@ -27,7 +18,7 @@ pub trait Source: Send + Sync + 'static {
     /// The state of the node. Events are added by the server.
     fn status(&self) -> StatusReport;
     /// The node's store.
-    fn verbs(&self) -> &dyn Verbs;
+    fn store(&self) -> &Store;
     /// The fence of a shard that this node holds.
     fn fence(&self, shard: ShardId) -> Option<Fence>;
     /// How many shards there are.

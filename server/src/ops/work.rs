@@ -3,10 +3,9 @@
 use serde::{Deserialize, Serialize};
 use tenure_shared::ShardId;
 
-use super::Verbs;
 use crate::{
     runtime::Wall,
-    store::{Command, Error, Fence, Reply, WorkId, WorkItem},
+    store::{Error, Fence, Store, WorkId, WorkItem},
 };
 
 /// Items asked for at a time.
@@ -20,9 +19,6 @@ pub enum ReportError {
     /// The store's own error.
     #[error(transparent)]
     Store(#[from] Error),
-    /// The store answered something that does not belong to the verb.
-    #[error("the store answered {0} with something else")]
-    Answer(&'static str),
     /// This node does not hold the shard.
     #[error("this node does not hold shard {0}")]
     NotHere(ShardId),
@@ -71,15 +67,12 @@ impl From<&WorkItem> for WorkLine {
 ///
 /// # Errors
 /// The store's.
-pub async fn list_work(verbs: &dyn Verbs, shards: u32, parked_only: bool) -> Result<WorkReport, ReportError> {
+pub async fn list_work(store: &Store, shards: u32, parked_only: bool) -> Result<WorkReport, ReportError> {
     let mut report = WorkReport::default();
     for shard in (0..shards).map(ShardId) {
         let mut after: Option<WorkId> = None;
         loop {
-            let command = Command::Work { shard, after: after.take(), limit: PAGE };
-            let Reply::Work(items) = verbs.execute(command).await.reply? else {
-                return Err(ReportError::Answer("work"));
-            };
+            let items = store.work(shard, after.take(), PAGE).await?;
             for item in items.iter().filter(|item| !parked_only || item.parked.is_some()) {
                 if report.items.len() < LISTED {
                     report.items.push(item.into());
@@ -100,15 +93,7 @@ pub async fn list_work(verbs: &dyn Verbs, shards: u32, parked_only: bool) -> Res
 ///
 /// # Errors
 /// The store's; [`ReportError::NotHere`] without a fence.
-pub async fn retry_work(
-    verbs: &dyn Verbs,
-    shard: ShardId,
-    fence: Option<Fence>,
-    id: WorkId,
-) -> Result<(), ReportError> {
+pub async fn retry_work(store: &Store, shard: ShardId, fence: Option<Fence>, id: &WorkId) -> Result<(), ReportError> {
     let fence = fence.ok_or(ReportError::NotHere(shard))?;
-    match verbs.execute(Command::Retry { fence, id }).await.reply? {
-        Reply::Done => Ok(()),
-        _ => Err(ReportError::Answer("retry")),
-    }
+    Ok(store.retry(&fence, id).await?)
 }

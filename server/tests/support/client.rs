@@ -101,7 +101,13 @@ impl Player {
         let first = self.kept.first().map_or(self.next, |k| k.0);
         let id = player.request_id();
         player
-            .put(&ClientMessage::Resume { id, room: old.room, session: &old.session, shown: self.shown, first: Seq(first) })
+            .put(&ClientMessage::Resume {
+                id,
+                room: old.room,
+                session: &old.session,
+                shown: self.shown,
+                first: Seq(first),
+            })
             .await;
         player.kept = self.kept;
         player.until("its seat", |p| p.joined.is_some()).await;

@@ -36,19 +36,42 @@ fn each_dependency_has_its_reason() {
     let section = workspace.split("[workspace.dependencies]").nth(1).and_then(|rest| rest.split("\n[").next());
     let names =
         section.expect("a section").lines().filter_map(|line| line.split_once(" = ").map(|(name, _)| name.trim()));
-    let mut missing: Vec<&str> =
-        names.filter(|name| !name.starts_with("tenure") && !page.contains(&format!("`{name}`"))).collect();
+    let mut names: Vec<String> = names.map(str::to_owned).collect();
     if let Some(package) = crate::all().iter().find(|file| file.path == "client-demo/package.json") {
         let json: serde_json::Value = serde_json::from_str(&package.text).expect("JSON");
         for part in ["dependencies", "devDependencies"] {
-            let names = json.get(part).and_then(|part| part.as_object()).into_iter().flat_map(|part| part.keys());
-            missing.extend(
-                names
-                    .map(String::as_str)
-                    .filter(|name| !page.contains(&format!("`{name}`")))
-                    .map(|n| Box::leak(n.to_owned().into_boxed_str()) as &str),
-            );
+            names.extend(json[part].as_object().into_iter().flat_map(|part| part.keys().cloned()));
         }
     }
+    names.retain(|name| !name.starts_with("tenure") && !page.contains(&format!("`{name}`")));
+    let missing = names;
     assert!(missing.is_empty(), "dependencies without a reason in docs/dependencies.md: {missing:?}");
+}
+
+#[test]
+fn each_dependency_is_used() {
+    let rust = |folders: &[&str]| -> String {
+        let files =
+            crate::all().iter().filter(|f| f.path.ends_with(".rs") && folders.iter().any(|at| f.path.starts_with(at)));
+        files.map(|file| file.text.as_str()).collect::<Vec<_>>().join("\n")
+    };
+    let mut unused = Vec::new();
+    for (manifest, section, folders) in [
+        ("server/Cargo.toml", "[dependencies]", &["server/src/", "server/demo/"][..]),
+        ("server/Cargo.toml", "[dev-dependencies]", &["server/src/", "server/tests/"][..]),
+        ("shared/Cargo.toml", "[dependencies]", &["shared/src/"][..]),
+        ("loadtest/Cargo.toml", "[dependencies]", &["loadtest/src/"][..]),
+    ] {
+        let code = rust(folders);
+        let rows =
+            document(manifest).split(section).nth(1).and_then(|rest| rest.split("\n[").next()).unwrap_or_default();
+        for name in rows.lines().filter_map(|line| line.split(['.', ' ', '=']).next()).filter(|name| !name.is_empty()) {
+            let path = name.replace('-', "_");
+            let used = [format!("{path}::"), format!("use {path};"), format!("use {path} as")];
+            if !name.starts_with('#') && !used.iter().any(|used| code.contains(used)) {
+                unused.push(format!("{manifest} {section}: {name}"));
+            }
+        }
+    }
+    assert!(unused.is_empty(), "dependencies that nothing uses:\n{}", unused.join("\n"));
 }

@@ -22,7 +22,11 @@ fn uses() -> Vec<Use> {
             // `describe_counter!` is another macro.
             for (at, _) in code.match_indices(word).filter(|(at, _)| !code[..*at].ends_with('_')) {
                 let call = call(&code[at + word.len()..]);
-                let name = call.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next());
+                let first = call.trim_start();
+                let name = match first.strip_prefix('"') {
+                    Some(rest) => rest.split('"').next(),
+                    None => constant(&file.text, first.split([',', ' ', ')']).next().unwrap_or_default()),
+                };
                 let parts: Vec<&str> = call.split("=>").collect();
                 let labels = parts.iter().take(parts.len() - 1).filter_map(|part| part.rsplit('"').nth(1));
                 uses.push(Use {
@@ -35,6 +39,12 @@ fn uses() -> Vec<Use> {
         }
     }
     uses
+}
+
+/// The text of a constant of the same file.
+fn constant<'a>(file: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = file.split_once(&format!("const {name}: &str = \""))?;
+    rest.split('"').next()
 }
 
 /// What stands between the brackets of a call.

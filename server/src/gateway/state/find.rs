@@ -21,9 +21,9 @@ const NAME_LETTERS: usize = 10;
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
     pub(super) id: u32,
-    kind: String,
-    region: String,
-    options: Bytes,
+    pub(super) kind: String,
+    pub(super) region: String,
+    pub(super) options: Bytes,
     pub(super) tries: u32,
 }
 

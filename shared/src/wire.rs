@@ -5,10 +5,17 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{Generation, PlayerId, RoomId, SeatId, Seq, Term, Tick};
 
 mod client;
+mod error;
+mod fields;
 mod server;
+mod table;
+#[cfg(test)]
+mod tests;
 
 pub use client::ClientMessages;
-pub use server::ServerMessages;
+pub use error::{Error, Fault};
+pub use server::{ServerMessages, write_frame, write_frame_head, write_quiet, write_snapshot_head, write_tail};
+pub use table::{table_bytes, table_hash};
 
 /// A message from a client. Payloads are borrowed: one pass checks their form, nothing is copied.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,6 +17,7 @@ pub(in crate::room::host) struct Near {
     pending: BTreeMap<(Wall, WorkId), WorkItem>,
     due: HashMap<WorkId, Wall>,
     handed: HashMap<WorkId, WorkItem>,
+    in_hand: HashMap<RoomId, usize>,
     known_until: Wall,
 }
 
@@ -40,9 +41,14 @@ impl Near {
         self.known_until
     }
 
-    /// When the next item is due.
-    pub(in crate::room::host) fn next_due(&self) -> Option<Wall> {
-        self.pending.keys().next().map(|(due, _)| *due)
+    /// When the next item can be handed out: the first one that is due later than `now` (what is overdue waits for its room).
+    pub(in crate::room::host) fn next_due(&self, now: Wall) -> Option<Wall> {
+        self.pending.keys().map(|(due, _)| *due).find(|due| *due > now)
+    }
+
+    /// How many items are due and in nobody's hands.
+    pub(in crate::room::host) fn overdue(&self, now: Wall) -> usize {
+        self.pending.keys().take_while(|(due, _)| *due <= now).count()
     }
 
     /// How many items are pending, and how many in rooms' hands.
@@ -50,25 +56,23 @@ impl Near {
         (self.pending.len(), self.handed.len())
     }
 
-    /// Items of a room that are in its hands.
-    pub(in crate::room::host) fn handed_to(&self, room: &RoomId) -> usize {
-        self.handed.keys().filter(|id| id.room == *room).count()
-    }
-
-    /// Hands out the next item that is due at `now` and whose room `takes` it; each at most once until its commit is settled.
-    pub(in crate::room::host) fn hand_out(&mut self, now: Wall, mut takes: impl FnMut(&WorkItem) -> bool) -> Option<WorkItem> {
-        let key = self.pending.iter().take_while(|((due, _), _)| *due <= now).find(|(_, item)| takes(item))?.0.clone();
+    /// Hands out the next item that is due at `now` and whose room has less than `most` in its hands; each item at most once until
+    /// its commit is settled.
+    pub(in crate::room::host) fn hand_out(&mut self, now: Wall, most: usize) -> Option<WorkItem> {
+        let has_room = |id: &WorkId| self.in_hand.get(&id.room).is_none_or(|n| *n < most);
+        let key = self.pending.keys().take_while(|(due, _)| *due <= now).find(|(_, id)| has_room(id))?.clone();
         let item = self.pending.remove(&key)?;
         self.due.remove(&item.id);
+        *self.in_hand.entry(item.id.room.clone()).or_default() += 1;
         self.handed.insert(item.id.clone(), item.clone());
         Some(item)
     }
 
-    /// The room no longer has its items: they are handed out again.
-    pub(in crate::room::host) fn give_back(&mut self, room: &RoomId) {
-        let ids: Vec<WorkId> = self.handed.keys().filter(|id| id.room == *room).cloned().collect();
+    /// The room no longer has its items, but for those in `kept`: they are handed out again.
+    pub(in crate::room::host) fn give_back(&mut self, room: &RoomId, kept: &[WorkId]) {
+        let ids: Vec<WorkId> = self.handed.keys().filter(|id| id.room == *room && !kept.contains(id)).cloned().collect();
         for id in ids {
-            if let Some(item) = self.handed.remove(&id) {
+            if let Some(item) = self.take(&id) {
                 self.insert(item);
             }
         }
@@ -103,17 +107,30 @@ impl Near {
     }
 
     fn forget_room(&mut self, room: &RoomId) {
+        self.in_hand.remove(room);
         self.handed.retain(|id, _| id.room != *room);
         self.due.retain(|id, _| id.room != *room);
         self.pending.retain(|(_, id), _| id.room != *room);
     }
 
     fn remove(&mut self, id: &WorkId) -> Option<WorkItem> {
-        if let Some(item) = self.handed.remove(id) {
+        if let Some(item) = self.take(id) {
             return Some(item);
         }
         let due = self.due.remove(id)?;
         self.pending.remove(&(due, id.clone()))
+    }
+
+    /// Out of the room's hands.
+    fn take(&mut self, id: &WorkId) -> Option<WorkItem> {
+        let item = self.handed.remove(id)?;
+        if let Some(count) = self.in_hand.get_mut(&id.room) {
+            *count -= 1;
+            if *count == 0 {
+                self.in_hand.remove(&id.room);
+            }
+        }
+        Some(item)
     }
 
     fn insert(&mut self, item: WorkItem) {
@@ -151,7 +168,7 @@ mod tests {
     }
 
     fn hand(near: &mut Near, now: u64) -> Vec<String> {
-        std::iter::from_fn(|| near.hand_out(Wall(now), |_| true)).map(|item| item.id.key.to_string()).collect()
+        std::iter::from_fn(|| near.hand_out(Wall(now), 64)).map(|item| item.id.key.to_string()).collect()
     }
 
     #[test]
@@ -165,7 +182,7 @@ mod tests {
         assert_eq!(hand(&mut near, 30), ["2"]);
         let room = item("a", "1", 10).id.room;
         near.settle(&room, &Request { completed: vec![item("a", "1", 10).id], ..Request::default() });
-        near.give_back(&room);
+        near.give_back(&room, &[]);
         assert_eq!(hand(&mut near, 30), ["2"], "only what is not done comes again");
     }
 
@@ -182,12 +199,24 @@ mod tests {
             ..Request::default()
         };
         near.settle(&one.room, &request);
-        assert_eq!(near.next_due(), Some(Wall(10)), "a paged decision goes on at once");
-        let next = near.hand_out(Wall(10), |_| true).expect("advanced");
+        assert_eq!(near.next_due(Wall(9)), Some(Wall(10)), "a paged decision goes on at once");
+        let next = near.hand_out(Wall(10), 64).expect("advanced");
         assert_eq!(next.payload, Bytes::from_static(b"next"));
-        let again = near.hand_out(Wall(50), |_| true).expect("failed");
+        let again = near.hand_out(Wall(50), 64).expect("failed");
         assert_eq!((again.id, again.attempt), (one, 1));
         assert_eq!(hand(&mut near, 1_000), ["3"], "the far future stays in the store");
+    }
+
+    #[test]
+    fn a_room_holds_a_bounded_number_of_items_and_others_do_not_wait_for_it() {
+        let mut near = Near::default();
+        let items = (0..10).map(|n| item("a", &n.to_string(), n)).chain([item("b", "x", 20)]).collect();
+        near.refill(items, Wall(100), false);
+        let got: Vec<_> = std::iter::from_fn(|| near.hand_out(Wall(50), 3)).collect();
+        assert_eq!(got.iter().map(|i| &*i.id.key).collect::<Vec<_>>(), ["0", "1", "2", "x"]);
+        near.give_back(&got[0].id.room, &[got[1].id.clone()]);
+        assert_eq!(near.hand_out(Wall(50), 3).map(|i| i.id), Some(got[0].id.clone()));
+        assert_eq!(near.len().1, 3, "one kept, one again, one of the other room");
     }
 
     #[test]
@@ -202,9 +231,9 @@ mod tests {
     fn a_deleted_room_has_no_work() {
         let mut near = Near::default();
         near.refill(vec![item("a", "1", 10), item("b", "1", 11), item("a", "2", 12)], Wall(100), false);
-        let first = near.hand_out(Wall(10), |_| true).expect("due");
+        let first = near.hand_out(Wall(10), 64).expect("due");
         near.settle(&first.id.room, &Request { delete: true, ..Request::default() });
-        near.give_back(&first.id.room);
+        near.give_back(&first.id.room, &[]);
         assert_eq!(near.len(), (1, 0));
     }
 }

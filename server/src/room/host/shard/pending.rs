@@ -37,7 +37,7 @@ pub(in crate::room::host) struct Request {
     pub(in crate::room::host) grants: Vec<Grant>,
     /// Outbox positions that the room has taken note of.
     pub(in crate::room::host) trimmed: Vec<u64>,
-    /// How many requests of the room this one is made of.
+    /// How many requests the room waits for in this one (1 when the room makes it; 0 when the shard trims by itself).
     pub(in crate::room::host) merged: usize,
 }
 
@@ -51,6 +51,11 @@ impl Request {
             .chain(self.failed.iter().map(|(id, _)| id))
             .chain(self.parked.iter().map(|(id, _)| id))
             .chain(&self.cancelled)
+    }
+
+    /// Items that leave the room's hands with this request.
+    pub(in crate::room::host) fn ends(&self) -> impl Iterator<Item = &WorkId> {
+        self.touches().skip(self.scheduled.len())
     }
 
     fn effects(&self) -> usize {
@@ -96,7 +101,6 @@ pub(in crate::room::host) struct Pending {
 impl Pending {
     /// Adds a request; several of one room become one where that changes nothing.
     pub(in crate::room::host) fn push(&mut self, room: RoomId, mut request: Request) {
-        request.merged = 1;
         if let Some(slot) = self.last.get(&room).and_then(|n| self.queue.get_mut((n - self.taken) as usize)) {
             match slot.1.merge(request) {
                 Ok(()) => return,
@@ -199,7 +203,7 @@ mod tests {
         };
         let body = Bytes::from(vec![0; size]);
         let checkpoint = Checkpoint { summary, term: Term(1), tick: Tick(version), version, body };
-        Request { checkpoint: Some(checkpoint), ..Request::default() }
+        Request { checkpoint: Some(checkpoint), merged: 1, ..Request::default() }
     }
 
     #[test]

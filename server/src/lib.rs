@@ -1,6 +1,7 @@
 //! Tenure: a game-server framework whose rooms change hands without a dropped socket, a lost input or a second reward.
 
 pub mod link;
+pub mod plugin;
 pub mod room;
 pub mod runtime;
 pub mod store;

@@ -5,27 +5,27 @@ use std::time::Duration;
 use crate::room::world::WorldSettings;
 
 /// Most attaches, detaches and resyncs that wait in one room's inbox; more are given back to the gateway.
-pub const ROOM_EVENTS: usize = 1_024;
+pub(super) const ROOM_EVENTS: usize = 1_024;
 /// Most inputs that wait for one room's next tick; more are given back to the gateway.
-pub const ROOM_INPUTS: usize = 8_192;
+pub(super) const ROOM_INPUTS: usize = 8_192;
 /// Most requests of one room that wait for a commit; then it stops ticking until some are durable.
-pub const UNACKED_COMMITS: usize = 32;
+pub(super) const UNACKED_COMMITS: usize = 32;
 /// Most due items in the hands of one room.
-pub const WORK_PER_ROOM: usize = 64;
+pub(super) const WORK_PER_ROOM: usize = 64;
 /// Most messages kept for a gateway that does not take them; then the room lets its sockets there go.
-pub const GATEWAY_BACKLOG: usize = 64;
+pub(super) const GATEWAY_BACKLOG: usize = 64;
 /// Most rooms whose checkpoints are read at a time.
-pub const LOADS_AT_A_TIME: usize = 64;
+pub(super) const LOADS_AT_A_TIME: usize = 64;
 /// Ledger calls of one shard at a time; grants of one player are never applied side by side.
-pub const LEDGER_LANES: usize = 16;
+pub(super) const LEDGER_LANES: usize = 16;
 /// Most rooms that a status lists; the rest is counted.
-pub const STATUS_ROOMS: usize = 200;
+pub(super) const STATUS_ROOMS: usize = 200;
 /// How far ahead due work is kept in memory.
-pub const WORK_HORIZON: Duration = Duration::from_secs(600);
+pub(super) const WORK_HORIZON: Duration = Duration::from_secs(600);
 /// Longest pause between two attempts of a store call.
-pub const LONGEST_BACKOFF: Duration = Duration::from_secs(2);
+pub(super) const LONGEST_BACKOFF: Duration = Duration::from_secs(2);
 /// Longest time for which failed work is put off.
-pub const LONGEST_RETRY: Duration = Duration::from_secs(3_600);
+pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(3_600);
 
 /// What the host needs from the configuration (`[room]`, `[rewards]`, `[shards]`).
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Which rooms have a free seat: `Find` picks one and reserves the seat while the attach is on its way.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, VecDeque},
     time::Duration,
 };
 
@@ -27,6 +27,8 @@ pub(super) struct Finder {
     free: HashMap<Lobby, BTreeSet<(bool, u32, RoomId)>>,
     // Of each socket at most one seat is kept: bounded by sockets.
     reserved: HashMap<Socket, (RoomId, Mono)>,
+    // In the order in which they end.
+    order: VecDeque<(Mono, Socket)>,
 }
 
 #[derive(Clone, Debug)]
@@ -106,14 +108,19 @@ impl Finder {
     fn keep(&mut self, socket: Socket, room: &RoomId, now: Mono) {
         if let Some(known) = self.rooms.get(room).cloned() {
             self.put(room, Known { kept: known.kept + 1, ..known });
-            self.reserved.insert(socket, (room.clone(), now.plus(RESERVE_FOR)));
+            let until = now.plus(RESERVE_FOR);
+            self.reserved.insert(socket, (room.clone(), until));
+            self.order.push_back((until, socket));
         }
     }
 
     fn expire(&mut self, now: Mono) {
-        let late: Vec<Socket> = self.reserved.iter().filter(|(_, (_, until))| *until <= now).map(|(s, _)| *s).collect();
-        for socket in late {
-            self.release(socket);
+        while let Some((until, socket)) = self.order.front().copied().filter(|(until, _)| *until <= now) {
+            self.order.pop_front();
+            // It may have been released, and another seat kept for it since.
+            if self.reserved.get(&socket).is_some_and(|(_, kept)| *kept == until) {
+                self.release(socket);
+            }
         }
     }
 

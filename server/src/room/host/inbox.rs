@@ -203,6 +203,10 @@ impl RoomHandle {
         self.inbox.lock().events.pop_front()
     }
 
+    pub(super) fn has_events(&self) -> bool {
+        !self.inbox.lock().events.is_empty()
+    }
+
     pub(super) fn take_inputs(&self) -> Vec<Input> {
         std::mem::take(&mut self.inbox.lock().inputs)
     }

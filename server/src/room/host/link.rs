@@ -159,7 +159,13 @@ impl Link {
         }
     }
 
-    fn refuse(&self, attach: Attach, code: ErrorCode, text: &str, retry_after: Option<u32>) -> Result<(), Refused<ToNode>> {
+    fn refuse(
+        &self,
+        attach: Attach,
+        code: ErrorCode,
+        text: &str,
+        retry_after: Option<u32>,
+    ) -> Result<(), Refused<ToNode>> {
         self.host.finder.lock().release((attach.gateway, attach.conn));
         let refused = ToGateway::Refused { conn: attach.conn, code, message: text.to_owned(), retry_after };
         self.host.send(attach.gateway, refused).map_err(|refused| match refused {

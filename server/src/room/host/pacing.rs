@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn phases_are_spread_over_the_period() {
-        let mut phases: Vec<u64> = (0..1_000).map(|n| Pacer::new(PERIOD, 5, n * 7_919, Mono(0)).next().0 % 50_000_000).collect();
+        let mut phases: Vec<u64> =
+            (0..1_000).map(|n| Pacer::new(PERIOD, 5, n * 7_919, Mono(0)).next().0 % 50_000_000).collect();
         phases.sort_unstable();
         phases.dedup();
         assert_eq!(phases.len(), 25, "one per grid point");

@@ -60,7 +60,8 @@ impl Occurrences {
             }
         }
         self.pending.clear();
-        for schedule in book.for_room(room).filter(|schedule| !schedule.disabled()) {
+        for schedule in book.for_room(room) {
+            let now = schedule.undelayed(now, room);
             let have = have.remove(schedule.id().as_ref()).unwrap_or_default();
             let first = have.iter().map(|(at, _)| *at).min();
             let decided = match first {
@@ -77,7 +78,9 @@ impl Occurrences {
                 }
             }
             // A parked occurrence waits for a person.
-            let parked = |at: &Wall| stored.iter().any(|s| s.parked.is_some() && occurrence(&s.id) == Some((&**schedule.id(), *at)));
+            let parked = |at: &Wall| {
+                stored.iter().any(|s| s.parked.is_some() && occurrence(&s.id) == Some((&**schedule.id(), *at)))
+            };
             for at in wanted.into_iter().filter(|at| !parked(at)) {
                 self.add(schedule, room, at, &mut change);
             }
@@ -91,7 +94,7 @@ impl Occurrences {
         let mut change = Change::default();
         let Some((schedule, at)) = occurrence(id) else { return change };
         self.pending.remove(&(schedule.into(), at));
-        let Some(schedule) = book.for_room(&id.room).find(|s| s.id().as_ref() == schedule && !s.disabled()) else {
+        let Some(schedule) = book.for_room(&id.room).find(|s| s.id().as_ref() == schedule) else {
             return change;
         };
         // With one at hand already (a catch-up of several), nothing new is decided until the last of them.
@@ -99,7 +102,7 @@ impl Occurrences {
         if waiting.is_some_and(|((id, _), _)| id == schedule.id()) {
             return change;
         }
-        let decided = schedule.catch_up(at, now);
+        let decided = schedule.catch_up(at, schedule.undelayed(now, &id.room));
         change.dropped = decided.dropped;
         for at in decided.run.into_iter().chain(decided.next) {
             self.add(schedule, &id.room, at, &mut change);

@@ -17,7 +17,9 @@ use crate::runtime::Mono;
 pub struct HostStatus {
     /// Loaded rooms.
     pub rooms: usize,
-    /// Of them by stage.
+    /// Rooms that may be found, dormant ones too.
+    pub known: usize,
+    /// Loaded rooms by stage.
     pub stages: BTreeMap<String, usize>,
     /// Seats taken in loaded rooms.
     pub seats: u64,
@@ -29,7 +31,7 @@ pub struct HostStatus {
     pub overdue: u64,
     /// Ticks that did not return in time, so far.
     pub stalls: u64,
-    /// Loaded rooms by id, parked ones first, at most [`STATUS_ROOMS`].
+    /// Loaded rooms by id, parked ones first, at most 200.
     pub list: Vec<RoomStatus>,
 }
 
@@ -72,7 +74,11 @@ impl RoomHost {
     /// A snapshot; takes each lock for a moment.
     pub fn status(&self) -> HostStatus {
         let host = &self.host;
-        let mut status = HostStatus { stalls: host.stalls.load(Ordering::Relaxed), ..HostStatus::default() };
+        let mut status = HostStatus {
+            stalls: host.stalls.load(Ordering::Relaxed),
+            known: host.finder.lock().len(),
+            ..HostStatus::default()
+        };
         for handle in host.rooms.all() {
             let stage = handle.stage();
             let word = serde_json::to_value(stage).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();

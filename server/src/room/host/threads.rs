@@ -84,7 +84,8 @@ impl Threads {
 impl Executor for Threads {
     fn spawn(&self, label: Arc<str>, activity: Box<dyn Activity>) -> Arc<dyn Wake> {
         // The least loaded thread; among equals the first.
-        let worker = self.workers.iter().min_by_key(|w| w.load.load(Ordering::Relaxed)).unwrap_or(&self.workers[0]).clone();
+        let worker =
+            self.workers.iter().min_by_key(|w| w.load.load(Ordering::Relaxed)).unwrap_or(&self.workers[0]).clone();
         worker.load.fetch_add(1, Ordering::Relaxed);
         let flag = Arc::new(AtomicBool::new(true));
         let slot = {

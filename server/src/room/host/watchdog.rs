@@ -12,10 +12,7 @@ use std::{
 use tenure_shared::RoomId;
 
 use super::{core::Host, executor::Busy, names};
-use crate::{
-    runtime::tasks::Kind,
-    store::Command,
-};
+use crate::{runtime::tasks::Kind, store::Command};
 
 /// What ends the process (exit code 70); called at most once, with the room.
 pub type Kill = Box<dyn Fn(&str) + Send>;
@@ -34,7 +31,9 @@ impl Watchdog {
     pub(super) fn start(host: &Arc<Host>, kill: Kill) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (host, stopped) = (host.clone(), stop.clone());
-        let join = std::thread::Builder::new().name("room-watchdog".to_owned()).spawn(move || watch(&host, &stopped, &kill))?;
+        let join = std::thread::Builder::new()
+            .name("room-watchdog".to_owned())
+            .spawn(move || watch(&host, &stopped, &kill))?;
         Ok(Self { thread: join.thread().clone(), stop })
     }
 

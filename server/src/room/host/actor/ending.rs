@@ -3,12 +3,7 @@
 use tenure_shared::codes::CloseCode;
 
 use super::{super::shard::pending::Request, Actor, Phase, opening::DISPOSE_JOB};
-use crate::{
-    link::ToGateway,
-    room::world::RoomWorld,
-    runtime::Mono,
-    store::WorkItem,
-};
+use crate::{link::ToGateway, room::world::RoomWorld, runtime::Mono, store::WorkItem};
 
 impl Actor {
     /// Unloads a room that nobody has been in for `idle_after` of its own time and that waits for nothing.
@@ -34,7 +29,9 @@ impl Actor {
         let room = self.handle.room.clone();
         let cancelled = self.occurrences.leave(&self.host.book, &room);
         let version = self.world.as_ref().map_or(0, |world| world.version() + 1);
-        let due = self.host.store_now().plus(self.host.config.dispose_after);
+        // Work that wakes an empty room for a moment does not make it young again.
+        let due = self.dispose_due.unwrap_or_else(|| self.host.store_now().plus(self.host.config.dispose_after));
+        self.dispose_due = Some(due);
         let dispose = Self::dispose_item(&room, version, due);
         self.dispose_items.insert(dispose.id.clone());
         self.set_phase(Phase::Saving);

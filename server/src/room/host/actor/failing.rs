@@ -15,10 +15,7 @@ use super::{
     },
     Actor, Phase,
 };
-use crate::{
-    room::world::RoomWorld,
-    runtime::Mono,
-};
+use crate::{room::world::RoomWorld, runtime::Mono};
 
 /// What a panic said.
 pub(super) fn text(panic: &(dyn Any + Send)) -> String {
@@ -101,7 +98,12 @@ impl Actor {
         let mut request = self.reconcile(&loaded.items, false).unwrap_or_default();
         let reason = self.fault.clone();
         let pending = |id| loaded.items.iter().any(|item| item.id == id && item.parked.is_none());
-        for id in kept.iter().filter(|id| pending((*id).clone()) && !request.cancelled.contains(id)).cloned().collect::<Vec<_>>() {
+        for id in kept
+            .iter()
+            .filter(|id| pending((*id).clone()) && !request.cancelled.contains(id))
+            .cloned()
+            .collect::<Vec<_>>()
+        {
             self.failed(id, &reason, &mut request);
         }
         self.shard.give_back(&self.handle.room, &kept);

@@ -37,7 +37,7 @@ use crate::{
     link::{GatewayId, ToGateway},
     plugin::{RoomKind, TaskResult},
     room::world::{Attachment, DueWork, GrantResult, RoomWorld},
-    runtime::{Mono, Shutdown},
+    runtime::{Mono, Shutdown, Wall},
     store::{GrantId, WorkId, WorkItem},
 };
 
@@ -87,6 +87,8 @@ pub(super) struct Actor {
     due: VecDeque<DueWork>,
     occurrences: Occurrences,
     dispose_items: BTreeSet<WorkId>,
+    // When it is to be deleted, unless somebody comes.
+    dispose_due: Option<Wall>,
     // Ledger answers until the commit that carries their delivery is acknowledged.
     results: HashMap<GrantId, (u64, GrantResult)>,
     fresh: Vec<GrantResult>,
@@ -133,6 +135,7 @@ impl Actor {
             due: VecDeque::new(),
             occurrences: Occurrences::default(),
             dispose_items: BTreeSet::new(),
+            dispose_due: None,
             results: HashMap::new(),
             fresh: Vec::new(),
             grants_out: 0,
@@ -176,7 +179,7 @@ impl Actor {
 
     fn on_work(&mut self, work: DueWork) {
         let id = &work.item.id;
-        if self.world.is_some() && (!self.occurrences.knows(id) || &*id.job == opening::DISPOSE_JOB) {
+        if self.world.is_some() && (!self.occurrences.knows(id) || &*id.job == DISPOSE_JOB) {
             // Taken back by a commit that is still on its way.
             return;
         }
@@ -238,19 +241,25 @@ impl Actor {
 
 impl Activity for Actor {
     fn run(&mut self, now: Mono) -> Next {
-        while self.phase != Phase::Gone
-            && let Some(event) = self.handle.next_event()
-        {
-            self.on_event(event, now);
-        }
-        match self.phase {
-            Phase::Opening => self.open(),
-            Phase::Running => self.run_ticks(now),
-            Phase::Parked => self.refuse_wishes(),
-            _ => {}
-        }
-        if self.stopping {
-            self.stop(now);
+        loop {
+            while self.phase != Phase::Gone
+                && let Some(event) = self.handle.next_event()
+            {
+                self.on_event(event, now);
+            }
+            match self.phase {
+                Phase::Opening => self.open(),
+                Phase::Running => self.run_ticks(now),
+                Phase::Parked => self.refuse_wishes(),
+                _ => {}
+            }
+            if self.stopping {
+                self.stop(now);
+            }
+            // While it was running, events woke nobody: one that came meanwhile must not wait for a tick that does not come.
+            if matches!(self.phase, Phase::Running | Phase::Gone) || !self.handle.has_events() {
+                break;
+            }
         }
         self.mail.flush(&self.host);
         match self.phase {

@@ -70,7 +70,8 @@ impl Actor {
     }
 
     pub(super) fn restore_world(&self, checkpoint: &Checkpoint) -> Result<RoomWorld, String> {
-        RoomWorld::restore(&self.kind, &self.host.config.world, self.shard.term(), checkpoint).map_err(|e| e.to_string())
+        RoomWorld::restore(&self.kind, &self.host.config.world, self.shard.term(), checkpoint)
+            .map_err(|e| e.to_string())
     }
 
     /// Runs what may panic in game code.
@@ -87,6 +88,8 @@ impl Actor {
         self.host.count_dropped(change.dropped, &room);
         let dispose = items.iter().map(|item| &item.id).filter(|id| &*id.job == DISPOSE_JOB).cloned();
         self.dispose_items.extend(dispose);
+        let due = items.iter().filter(|item| &*item.id.job == DISPOSE_JOB).map(|item| item.due).min();
+        self.dispose_due = self.dispose_due.or(due);
         // The room is wanted: its deletion is called off (LESSONS C48).
         let mut cancelled = change.cancelled;
         cancelled.extend(std::mem::take(&mut self.dispose_items));
@@ -108,7 +111,8 @@ impl Actor {
         let seed = self.host.rng.next_u64();
         let made = self.make(|actor| {
             let (room, term) = (actor.handle.room.clone(), actor.shard.term());
-            RoomWorld::create(&actor.kind, room, &actor.host.config.world, term, seed, loaded.at).map_err(|e| e.to_string())
+            RoomWorld::create(&actor.kind, room, &actor.host.config.world, term, seed, loaded.at)
+                .map_err(|e| e.to_string())
         });
         match made {
             Ok(world) => self.world = Some(world),
@@ -208,6 +212,9 @@ impl Actor {
         });
         let (attached, messages) = attached?;
         let given = attached.is_ok();
+        if given {
+            self.dispose_due = None;
+        }
         let answer = match attached {
             Ok(attached) => ToGateway::Attached(attached),
             Err(refused) => {

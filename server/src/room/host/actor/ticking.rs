@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     link::{Mode, ToGateway},
+    plugin::TaskFuture,
     room::world::{TickInput, TickOutput},
     runtime::{Mono, tasks::Kind},
 };
@@ -224,7 +225,7 @@ impl Actor {
         }
     }
 
-    fn start_task(&mut self, id: u64, task: crate::room::world::TaskFuture) {
+    fn start_task(&mut self, id: u64, task: TaskFuture) {
         self.tasks_out += 1;
         let (handle, stop, epoch) = (self.handle.clone(), self.tasks.clone(), self.task_epoch);
         self.host.tasks.spawn("room task", Kind::PerConnection, async move {

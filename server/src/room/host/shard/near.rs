@@ -52,6 +52,7 @@ impl Near {
     }
 
     /// How many items are pending, and how many in rooms' hands.
+    #[cfg(test)]
     pub(in crate::room::host) fn len(&self) -> (usize, usize) {
         (self.pending.len(), self.handed.len())
     }
@@ -70,7 +71,8 @@ impl Near {
 
     /// The room no longer has its items, but for those in `kept`: they are handed out again.
     pub(in crate::room::host) fn give_back(&mut self, room: &RoomId, kept: &[WorkId]) {
-        let ids: Vec<WorkId> = self.handed.keys().filter(|id| id.room == *room && !kept.contains(id)).cloned().collect();
+        let ids: Vec<WorkId> =
+            self.handed.keys().filter(|id| id.room == *room && !kept.contains(id)).cloned().collect();
         for id in ids {
             if let Some(item) = self.take(&id) {
                 self.insert(item);

@@ -37,7 +37,8 @@ const DELIVERIES: usize = 16;
 pub(super) struct Outbox {
     running: AtomicBool,
     again: AtomicBool,
-    /// Position up to which entries were read.
+    restart: AtomicBool,
+    /// Position up to which entries were read; only the running task changes it.
     cursor: AtomicU64,
     /// Positions not trimmed yet: as many as the store keeps.
     open: Mutex<BTreeSet<u64>>,
@@ -53,7 +54,7 @@ impl Outbox {
     }
 
     pub(super) fn from_start(&self) {
-        self.cursor.store(0, Ordering::Release);
+        self.restart.store(true, Ordering::Release);
         self.again.store(true, Ordering::Release);
     }
 
@@ -93,6 +94,9 @@ pub(super) fn kick(host: &Arc<Host>, shard: &Arc<Shard>) {
 
 async fn drain(host: &Arc<Host>, shard: &Arc<Shard>) {
     loop {
+        if shard.outbox.restart.swap(false, Ordering::AcqRel) {
+            shard.outbox.cursor.store(0, Ordering::Release);
+        }
         let after = shard.outbox.cursor.load(Ordering::Acquire);
         let command = Command::Outbox { shard: shard.id, after, limit: PAGE };
         let Ok(Reply::Outbox(page)) = host.call_until_stopped(command).await else { return };
@@ -109,11 +113,7 @@ async fn drain(host: &Arc<Host>, shard: &Arc<Shard>) {
         if shard.is_lost() || host.shutdown.is_stopped() {
             return;
         }
-        // Unless somebody asked for everything again meanwhile.
-        let moved = shard.outbox.cursor.compare_exchange(after, last, Ordering::AcqRel, Ordering::Acquire);
-        if moved.is_err() && shard.outbox.cursor.load(Ordering::Acquire) > after {
-            return;
-        }
+        shard.outbox.cursor.store(last, Ordering::Release);
     }
 }
 

@@ -144,7 +144,12 @@ impl Writer {
                     names::commit("refused", took);
                     return self.refused(requests, &error).await;
                 }
-                Err(error @ (Error::Fenced { .. } | Error::OutOfOrder { .. } | Error::Held { .. } | Error::Tombstoned(_))) => {
+                Err(
+                    error @ (Error::Fenced { .. }
+                    | Error::OutOfOrder { .. }
+                    | Error::Held { .. }
+                    | Error::Tombstoned(_)),
+                ) => {
                     names::commit("fenced", took);
                     tracing::warn!(shard = %self.shard.id, %error, "a commit was refused by its fence");
                     self.host.ownership.fenced(&self.fence);
@@ -216,7 +221,8 @@ impl Writer {
                 let cut = items.len() >= ITEMS;
                 self.near.refill(items, before, cut);
                 let known = self.near.known_until();
-                self.next_refill = if cut { known } else { Wall(known.0.saturating_sub(WORK_HORIZON.as_micros() as u64 / 2)) };
+                self.next_refill =
+                    if cut { known } else { Wall(known.0.saturating_sub(WORK_HORIZON.as_micros() as u64 / 2)) };
                 self.next_refill = self.next_refill.max(now.plus(REFILL_PAUSE));
             }
             Ok(_) => self.next_refill = now.plus(REFILL_PAUSE),
@@ -230,9 +236,11 @@ impl Writer {
     /// Gives due items to their rooms, waking those that are not loaded.
     fn hand_out(&mut self) {
         let now = self.host.store_now();
-        self.quiet = self.host.stopping.load(Ordering::Acquire)
-            || !self.host.may_run(&self.shard, self.host.clock.now());
-        while !self.quiet && let Some(item) = self.near.hand_out(now, WORK_PER_ROOM) {
+        self.quiet =
+            self.host.stopping.load(Ordering::Acquire) || !self.host.may_run(&self.shard, self.host.clock.now());
+        while !self.quiet
+            && let Some(item) = self.near.hand_out(now, WORK_PER_ROOM)
+        {
             self.give(item, now);
         }
         let overdue = self.near.overdue(now);

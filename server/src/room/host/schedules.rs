@@ -166,3 +166,136 @@ impl Occurrences {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOOK: &str = r#"
+[[schedule]]
+id = "chest"
+every = "30s"
+audience = "present"
+rooms = "arena/*/*"
+grant = { gold = 10 }
+
+[[schedule]]
+id = "daily"
+every = "1h"
+audience = "all-known"
+catch_up = "all"
+rooms = "arena/*/*"
+grant = { gold = 100 }
+"#;
+
+    const SECOND: u64 = 1_000_000;
+    // On the grid of both schedules.
+    const START: u64 = 1_764_446_400 * SECOND;
+
+    fn book() -> RewardBook {
+        RewardBook::parse("rewards.toml", BOOK).expect("valid")
+    }
+
+    fn room() -> RoomId {
+        RoomId::from_parts("arena", "eu", "a").expect("valid")
+    }
+
+    fn at(seconds: u64) -> Wall {
+        Wall(START + seconds * SECOND)
+    }
+
+    fn keys(items: &[WorkItem]) -> Vec<(String, u64)> {
+        items.iter().map(|i| (i.id.job.to_string(), (i.id.key.parse::<u64>().expect("µs") - START) / SECOND)).collect()
+    }
+
+    #[test]
+    fn a_new_room_gets_the_next_occurrence_of_each_schedule_and_a_restart_changes_nothing() {
+        let mut first = Occurrences::default();
+        let change = first.reconcile(&book(), &room(), &[], at(5));
+        assert_eq!(keys(&change.scheduled), [("schedule/chest".into(), 30), ("schedule/daily".into(), 3_600)]);
+        for restart in [6, 20, 29] {
+            let again = Occurrences::default().reconcile(&book(), &room(), &change.scheduled, at(restart));
+            assert_eq!(again, Change::default(), "restart at {restart}");
+        }
+        // Down over the due time for a moment: late means now, once.
+        let late = Occurrences::default().reconcile(&book(), &room(), &change.scheduled, at(31));
+        assert_eq!((keys(&late.scheduled), late.cancelled.len()), (vec![("schedule/chest".into(), 60)], 0));
+    }
+
+    #[test]
+    fn the_next_occurrence_comes_from_the_last_one_and_never_from_now() {
+        let mut occurrences = Occurrences::default();
+        let change = occurrences.reconcile(&book(), &room(), &[], at(5));
+        let next = occurrences.done(&book(), &change.scheduled[0].id, at(47));
+        assert_eq!(keys(&next.scheduled), [("schedule/chest".into(), 60)]);
+        assert_eq!(next.dropped, 0);
+    }
+
+    #[test]
+    fn missed_occurrences_follow_the_rule_of_their_schedule() {
+        let stored = Occurrences::default().reconcile(&book(), &room(), &[], at(5)).scheduled;
+        let mut occurrences = Occurrences::default();
+        // Down for three hours and a bit.
+        let change = occurrences.reconcile(&book(), &room(), &stored, at(3 * 3_600 + 5));
+        let (chest, daily): (Vec<_>, Vec<_>) =
+            keys(&change.scheduled).into_iter().partition(|(job, _)| job.ends_with("chest"));
+        assert_eq!(chest.iter().map(|c| c.1).collect::<Vec<_>>(), [10_800, 10_830], "latest, and the next");
+        assert_eq!(change.cancelled.iter().map(|id| id.key.to_string()).collect::<Vec<_>>(), [at(30).0.to_string()]);
+        assert_eq!(
+            daily.iter().map(|d| d.1).collect::<Vec<_>>(),
+            [7_200, 10_800, 14_400],
+            "all; 3600 is stored already"
+        );
+        assert_eq!(change.dropped, 359);
+        // Each of them ends alone; only the last one leads on.
+        let id =
+            |seconds: u64| WorkId { room: room(), job: "schedule/daily".into(), key: at(seconds).0.to_string().into() };
+        for seconds in [3_600, 7_200, 10_800] {
+            assert_eq!(occurrences.done(&book(), &id(seconds), at(10_900)), Change::default(), "{seconds}");
+        }
+        assert_eq!(
+            keys(&occurrences.done(&book(), &id(14_400), at(14_400)).scheduled),
+            [("schedule/daily".into(), 18_000)]
+        );
+    }
+
+    #[test]
+    fn a_dormant_room_keeps_only_what_can_have_an_effect_there() {
+        let mut occurrences = Occurrences::default();
+        let stored = occurrences.reconcile(&book(), &room(), &[], at(5)).scheduled;
+        let cancelled = occurrences.leave(&book(), &room());
+        assert_eq!(cancelled, [stored[0].id.clone()]);
+        assert!(!occurrences.knows(&stored[0].id) && occurrences.knows(&stored[1].id));
+    }
+
+    #[test]
+    fn a_removed_schedule_stops_a_begun_decision_goes_on_and_a_parked_one_waits() {
+        let mut stored = Occurrences::default().reconcile(&book(), &room(), &[], at(5)).scheduled;
+        let gone = WorkId { room: room(), job: "schedule/gone".into(), key: at(9).0.to_string().into() };
+        stored.push(WorkItem { id: gone.clone(), ..stored[0].clone() });
+        let change = Occurrences::default().reconcile(&book(), &room(), &stored, at(6));
+        assert_eq!((change.cancelled, change.scheduled), (vec![gone], vec![]));
+
+        stored.pop();
+        stored[0].payload = Bytes::from_static(b"cursor");
+        let change = Occurrences::default().reconcile(&book(), &room(), &stored, at(600));
+        assert_eq!(change.cancelled, [], "its first page is paid: it is finished");
+
+        stored[0].payload = Bytes::new();
+        stored[0].parked = Some("failed".into());
+        let change = Occurrences::default().reconcile(&book(), &room(), &stored, at(6));
+        assert_eq!((keys(&change.scheduled), change.cancelled), (vec![], vec![]));
+    }
+
+    #[test]
+    fn the_world_hears_of_changes_once() {
+        let mut occurrences = Occurrences::default();
+        let stored = occurrences.reconcile(&book(), &room(), &[], at(5)).scheduled;
+        assert_eq!(occurrences.news(), [("chest".into(), Some(at(30))), ("daily".into(), Some(at(3_600)))]);
+        assert_eq!(occurrences.news(), []);
+        occurrences.done(&book(), &stored[0].id, at(30));
+        assert_eq!(occurrences.news(), [("chest".into(), Some(at(60)))]);
+        occurrences.leave(&book(), &room());
+        assert_eq!(occurrences.news(), [("chest".into(), None)]);
+    }
+}

@@ -218,3 +218,77 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, time::Duration};
+
+    use super::*;
+    use crate::runtime::Wall;
+
+    struct Told(mpsc::Sender<Mono>, Vec<Next>);
+
+    impl Activity for Told {
+        fn run(&mut self, now: Mono) -> Next {
+            self.0.send(now).expect("the test listens");
+            self.1.pop().unwrap_or(Next::Wait)
+        }
+    }
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn it_runs_when_due_when_woken_and_otherwise_sleeps() {
+        let (clock, hand) = Clock::manual(Wall(0));
+        let threads = Threads::start(1, &clock).expect("threads");
+        let (told, runs) = mpsc::channel();
+        let later = Mono(50_000_000);
+        let wake = threads.spawn("a".into(), Box::new(Told(told, vec![Next::Wait, Next::At(later)])));
+        assert_eq!(runs.recv_timeout(LIMIT), Ok(Mono(0)), "at once");
+        hand.advance(Duration::from_millis(49));
+        hand.advance(Duration::from_millis(1));
+        assert_eq!(runs.recv_timeout(LIMIT), Ok(later), "never before it is due");
+        wake.wake();
+        assert_eq!(runs.recv_timeout(LIMIT), Ok(later), "woken");
+    }
+
+    #[test]
+    fn an_ended_activity_is_dropped_and_its_place_is_used_again() {
+        let (clock, _hand) = Clock::manual(Wall(0));
+        let threads = Threads::start(1, &clock).expect("threads");
+        let mut handles = Vec::new();
+        for _ in 0..100 {
+            let (told, runs) = mpsc::channel();
+            handles.push(threads.spawn("a".into(), Box::new(Told(told, vec![Next::Done]))));
+            assert_eq!(runs.recv_timeout(LIMIT), Ok(Mono(0)));
+            assert_eq!(runs.recv_timeout(LIMIT), Err(mpsc::RecvTimeoutError::Disconnected), "dropped");
+            // A handle of an ended activity wakes nobody.
+            handles.iter().for_each(|handle| handle.wake());
+        }
+        assert!(threads.workers[0].mail.lock().slots <= 2);
+        assert_eq!(threads.workers[0].load.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn activities_are_spread_over_threads_and_a_stuck_one_is_seen() {
+        let (clock, _hand) = Clock::manual(Wall(0));
+        let threads = Threads::start(2, &clock).expect("threads");
+        struct Stuck(mpsc::Receiver<()>, mpsc::Sender<()>);
+        impl Activity for Stuck {
+            fn run(&mut self, _: Mono) -> Next {
+                self.1.send(()).expect("the test listens");
+                self.0.recv().expect("the test lets it go");
+                Next::Done
+            }
+        }
+        let (go, wait) = mpsc::channel();
+        let (begun, begin) = mpsc::channel();
+        threads.spawn("stuck".into(), Box::new(Stuck(wait, begun)));
+        begin.recv_timeout(LIMIT).expect("it runs");
+        assert_eq!(threads.busy(), [Busy { since: Mono(0), label: "stuck".into() }]);
+        let (told, runs) = mpsc::channel();
+        threads.spawn("b".into(), Box::new(Told(told, vec![])));
+        assert_eq!(runs.recv_timeout(LIMIT), Ok(Mono(0)), "the other thread is free");
+        go.send(()).expect("it waits");
+    }
+}

@@ -3,6 +3,7 @@
 pub mod config;
 pub mod link;
 pub mod plugin;
+pub mod replication;
 pub mod room;
 pub mod runtime;
 pub mod store;

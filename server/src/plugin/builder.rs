@@ -164,10 +164,6 @@ impl RoomBuilder {
     pub fn scratch<T: Resource<Mutability = Mutable> + FromWorld>(&mut self) -> &mut Self {
         self.handlers.scratch.push(|world| {
             world.init_resource::<T>();
-            let tick = component::aged(world);
-            if let Some(mut value) = world.get_resource_mut::<T>() {
-                bevy_ecs::change_detection::DetectChangesMut::set_last_added(&mut value, tick);
-            }
         });
         self
     }

@@ -9,22 +9,22 @@ use super::{
 };
 use crate::{
     room::host::inbox::Event,
-    store::{Command, Fence, Reply},
+    store::{Command, Reply},
 };
 
 impl Writer {
     /// Waits for a fence of a new term. `doubt`: whether `requests` may have been applied under the old one.
     pub(super) async fn refence(&mut self, requests: Requests, doubt: bool) -> Fate {
         tracing::warn!(shard = %self.shard.id, term = %self.fence.term(), "the shard's fence is in doubt: its rooms stand still");
-        let new = loop {
+        let held = loop {
             if self.host.shutdown.is_stopped() {
                 return Fate::Ended;
             }
             self.changes.borrow_and_update();
-            match self.host.ownership.fence(self.shard.id) {
+            match self.host.ownership.held(self.shard.id) {
                 // The same fence, still believed in: only the store can say otherwise, and it does at the next commit.
-                Some(fence) if fence == self.fence && !doubt => return Fate::Going,
-                Some(fence) if fence != self.fence => break fence,
+                Some(held) if held.fence == self.fence && !doubt => return Fate::Going,
+                Some(held) if held.fence != self.fence => break held,
                 _ => {}
             }
             tokio::select! {
@@ -36,10 +36,10 @@ impl Writer {
                 () = self.host.shutdown.stopped() => return Fate::Ended,
             }
         };
-        let Some(direct) = self.follows(&new).await else { return Fate::Ended };
-        if !direct {
+        if held.continues.is_none_or(|since| since > self.fence.term()) {
             return Fate::Lost;
         }
+        let new = held.fence;
         // Under the new term no write of the old one can be applied any more: what is read now is final.
         let applied = if doubt && !requests.is_empty() { self.was_applied(&requests).await } else { Some(false) };
         let Some(applied) = applied else { return Fate::Ended };
@@ -55,22 +55,6 @@ impl Writer {
         outbox::kick(&self.host, &self.shard);
         tracing::info!(shard = %self.shard.id, term = %self.fence.term(), "the shard goes on from memory");
         Fate::Going
-    }
-
-    /// Whether the claim went from the old fence straight to the new one: then nobody owned the shard in between.
-    async fn follows(&self, new: &Fence) -> Option<bool> {
-        let answer = self.host.call_until_stopped(Command::History { key: self.fence.key().clone() }).await;
-        let history = match answer {
-            Ok(Reply::History(history)) => history,
-            Ok(_) => return Some(false),
-            Err(error) if error.may_retry() => return None,
-            Err(_) => return Some(false),
-        };
-        let at = history.iter().position(|entry| entry.term == new.term());
-        let before = at.and_then(|at| at.checked_sub(1)).and_then(|before| history.get(before));
-        Some(before.is_some_and(|entry| {
-            entry.term == self.fence.term() && entry.owner.as_ref() == Some(self.fence.incarnation())
-        }))
     }
 
     /// Whether a batch whose answer was lost is in the store. One step applies it whole, so one room tells.

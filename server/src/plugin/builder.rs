@@ -9,7 +9,7 @@ use bevy_ecs::{
     entity::Entity,
     observer::IntoObserver,
     resource::Resource,
-    schedule::IntoScheduleConfigs,
+    schedule::{IntoScheduleConfigs, Schedule},
     system::{In, IntoSystem, ScheduleSystem},
     world::FromWorld,
 };
@@ -205,9 +205,14 @@ impl RoomBuilder {
     }
 
     /// Adds systems to a stage. Those of one call run one after the other, as listed.
-    pub fn systems<M>(&mut self, stage: Stage, systems: impl IntoScheduleConfigs<ScheduleSystem, M>) -> &mut Self {
+    pub fn systems<M: 'static>(
+        &mut self,
+        stage: Stage,
+        systems: impl IntoScheduleConfigs<ScheduleSystem, M> + Send + 'static,
+    ) -> &mut Self {
         let set = StageSet(stage, self.handlers.stages.len() as u32);
-        self.handlers.stages.push((set, systems.chain().in_set(set)));
+        let add = move |schedule: &mut Schedule| drop(schedule.add_systems(systems.chain().in_set(set)));
+        self.handlers.stages.push((set, Box::new(add)));
         self
     }
 

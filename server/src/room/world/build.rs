@@ -115,8 +115,8 @@ impl RoomWorld {
         for pair in stages.windows(2) {
             schedule.configure_sets((pair[0].0, pair[1].0).chain());
         }
-        for (_, systems) in stages {
-            schedule.add_systems(systems);
+        for (_, add) in stages {
+            add(&mut schedule);
         }
         handlers.initialize(&mut world);
         Ok(Self {

@@ -36,7 +36,11 @@ use tokio_tungstenite::{
 
 mod room;
 
+pub(crate) use room::Save;
 use room::{Command, Piece, Seated};
+
+/// What rooms save once a second, by room. It lives as long as the caller keeps it: longer than a server, if so wanted.
+pub(crate) type Saves = Arc<Mutex<HashMap<RoomId, Save>>>;
 
 /// Messages that wait for a slow connection before frames are left out.
 const QUEUE: usize = 64;
@@ -51,6 +55,7 @@ struct Hall {
     rooms: Mutex<HashMap<RoomId, mpsc::Sender<Command>>>,
     players: AtomicU64,
     cut_after: Option<u64>,
+    saves: Saves,
 }
 
 impl Hall {
@@ -58,19 +63,19 @@ impl Hall {
         let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
         let open = || {
             let (commands, queue) = mpsc::channel(ROOM_QUEUE);
-            tokio::spawn(room::run(id.clone(), queue));
+            tokio::spawn(room::run(id.clone(), self.saves.clone(), queue));
             commands
         };
         rooms.entry(id.clone()).or_insert_with(open).clone()
     }
 }
 
-/// Serves until the listener fails.
+/// Serves until the listener fails; rooms begin as `saves` has them.
 ///
 /// # Errors
 /// When no more connections can be accepted.
-pub(crate) async fn serve(listener: TcpListener, cut_after: Option<u64>) -> io::Result<()> {
-    let hall = Arc::new(Hall { cut_after, ..Hall::default() });
+pub(crate) async fn serve(listener: TcpListener, cut_after: Option<u64>, saves: Saves) -> io::Result<()> {
+    let hall = Arc::new(Hall { cut_after, saves, ..Hall::default() });
     loop {
         let (stream, _) = listener.accept().await?;
         let hall = hall.clone();

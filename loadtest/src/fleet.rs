@@ -50,6 +50,12 @@ impl Fleet {
         Ok(fleet)
     }
 
+    /// The threads' counts, to look at while the bots are measured.
+    #[cfg(test)]
+    pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
+        self.workers.clone()
+    }
+
     /// All threads' counts together.
     pub(crate) fn stats(&self) -> Stats {
         let mut sum = Stats::default();

@@ -48,7 +48,7 @@ pub(crate) async fn baseline(args: &BaselineArgs) -> anyhow::Result<u8> {
         report::write(file, &ready.to_string())?;
     }
     report::say(&format!("baseline on ws://{play}/ws"));
-    crate::baseline::serve(listener, args.cut_after).await?;
+    crate::baseline::serve(listener, args.cut_after, Default::default()).await?;
     Ok(0)
 }
 

@@ -1,6 +1,6 @@
 //! A room of the baseline: seats that move, one frame per tick for all, a tail for each.
 
-use std::time::Duration;
+use std::{sync::PoisonError, time::Duration};
 
 use bytes::Bytes;
 use tenure_shared::{
@@ -75,6 +75,22 @@ impl Piece {
     }
 }
 
+/// A room as it was saved.
+#[derive(Clone, Debug)]
+pub(crate) struct Save {
+    term: u64,
+    /// Seat, session token, last input applied.
+    seats: Vec<(u32, String, u64)>,
+}
+
+#[cfg(test)]
+impl Save {
+    /// Inputs applied in it.
+    pub(crate) fn inputs(&self) -> u64 {
+        self.seats.iter().map(|(_, _, applied)| applied).sum()
+    }
+}
+
 struct Member {
     seat: u32,
     generation: u32,
@@ -88,8 +104,8 @@ struct Member {
     out: Option<mpsc::Sender<Piece>>,
 }
 
-pub(super) async fn run(id: RoomId, mut queue: mpsc::Receiver<Command>) {
-    let mut room = Room { id, members: Vec::new(), tick: 0, seats: 0 };
+pub(super) async fn run(id: RoomId, saves: super::Saves, mut queue: mpsc::Receiver<Command>) {
+    let mut room = Room::new(id, saves);
     let mut timer = interval(Duration::from_secs(1) / RATE);
     timer.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
@@ -107,14 +123,48 @@ pub(super) async fn run(id: RoomId, mut queue: mpsc::Receiver<Command>) {
 
 struct Room {
     id: RoomId,
+    saves: super::Saves,
+    term: Term,
     members: Vec<Member>,
     tick: u64,
     seats: u32,
 }
 
-const TERM: Term = Term(1);
+impl Member {
+    fn new(seat: u32, session: String, applied: u64) -> Self {
+        Self {
+            seat,
+            generation: 0,
+            session,
+            at: (500.0, 500.0),
+            steer: (0, 0),
+            applied,
+            saved: applied,
+            shown: 0,
+            snapshot: true,
+            out: None,
+        }
+    }
+}
 
 impl Room {
+    fn new(id: RoomId, saves: super::Saves) -> Self {
+        let save = saves.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
+        let (term, seats) = save.map_or((0, Vec::new()), |save| (save.term, save.seats));
+        let last = seats.iter().map(|(seat, ..)| *seat).max().unwrap_or(0);
+        let members = seats.into_iter().map(|(seat, session, applied)| Member::new(seat, session, applied)).collect();
+        let room = Self { id, saves, term: Term(term + 1), members, tick: 0, seats: last };
+        // The term is taken before anything is sent under it.
+        room.save();
+        room
+    }
+
+    fn save(&self) {
+        let seats = self.members.iter().map(|m| (m.seat, m.session.clone(), m.saved)).collect();
+        let save = Save { term: self.term.0, seats };
+        self.saves.lock().unwrap_or_else(PoisonError::into_inner).insert(self.id.clone(), save);
+    }
+
     fn command(&mut self, command: Command) {
         match command {
             Command::Join { id, session, out, answer } => {
@@ -157,22 +207,13 @@ impl Room {
                 self.seats += 1;
                 // Not the session of another life of this server.
                 let session = format!("s{}.{}", std::process::id(), self.seats);
-                self.members.push(Member {
-                    seat: self.seats,
-                    generation: 0,
-                    session,
-                    at: (500.0, 500.0),
-                    steer: (0, 0),
-                    applied: 0,
-                    saved: 0,
-                    shown: 0,
-                    snapshot: true,
-                    out: None,
-                });
+                self.members.push(Member::new(self.seats, session, 0));
+                // As a real server does: a seat that was given is stored.
+                self.save();
                 self.seats
             }
         };
-        let (room, tick) = (self.id.clone(), Tick(self.tick));
+        let (room, term, tick) = (self.id.clone(), self.term, Tick(self.tick));
         let member = self.member(seat)?;
         member.generation += 1;
         member.snapshot = true;
@@ -184,7 +225,7 @@ impl Room {
             seat: SeatId(seat),
             generation: Generation(member.generation),
             session: member.session.clone(),
-            term: TERM,
+            term,
             tick,
             owed: Seq(member.applied + 1),
             tick_rate: RATE,
@@ -200,7 +241,7 @@ impl Room {
         self.tick += 1;
         let save = self.tick.is_multiple_of(SAVE_EVERY);
         let mut body = Vec::with_capacity(32 + 20 * self.members.len());
-        write_frame_head(&mut body, TERM, Tick(self.tick));
+        write_frame_head(&mut body, self.term, Tick(self.tick));
         let mut ops = OpsWriter::new(&mut body);
         for member in &mut self.members {
             let (dx, dy) = member.steer;
@@ -215,6 +256,9 @@ impl Room {
             }
         }
         ops.finish();
+        if save {
+            self.save();
+        }
         let body = Bytes::from(body);
         let snapshot = self.members.iter().any(|m| m.snapshot).then(|| self.snapshot());
         for member in &mut self.members {
@@ -234,7 +278,7 @@ impl Room {
 
     fn snapshot(&self) -> Bytes {
         let mut body = Vec::new();
-        write_snapshot_head(&mut body, TERM, Tick(self.tick));
+        write_snapshot_head(&mut body, self.term, Tick(self.tick));
         let mut ops = OpsWriter::new(&mut body);
         for member in &self.members {
             ops.spawn(u64::from(member.seat));

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 180.0;
-const LEFT: f64 = 56.0;
+const LEFT: f64 = 80.0;
 const BOTTOM: f64 = 22.0;
 const TOP: f64 = 8.0;
 const COLOURS: [&str; 4] = ["#2563eb", "#dc2626", "#059669", "#9333ea"];
@@ -20,7 +20,7 @@ pub(super) fn chart(title: &str, unit: &str, lines: &[Line]) -> String {
     let all = || lines.iter().flat_map(|line| line.points.iter().copied());
     let right = all().map(|p| p.0).fold(1.0, f64::max);
     let top = round_up(all().map(|p| p.1).filter(|y| y.is_finite()).fold(0.0, f64::max));
-    let x = |v: f64| LEFT + (WIDTH - LEFT - 8.0) * v / right;
+    let x = |v: f64| LEFT + (WIDTH - LEFT - 16.0) * v / right;
     let y = |v: f64| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - v / top);
     let mut out = format!("<figure><figcaption>{title}");
     for (line, colour) in lines.iter().zip(COLOURS) {
@@ -79,7 +79,7 @@ mod tests {
         let line = Line { name: "p99", points: vec![(0.0, 0.0), (10.0, 37.0)] };
         let svg = chart("Latency", "ms", &[line]);
         assert!(svg.contains(">40 ms<"), "{svg}");
-        assert!(svg.contains("56.0,158.0 712.0,"), "{svg}");
+        assert!(svg.contains("80.0,158.0 704.0,"), "{svg}");
         assert_eq!([0.0, 0.3, 1.0, 37.0, 99.0].map(round_up), [1.0, 0.4, 1.0, 40.0, 100.0]);
         // Nothing measured is a chart too.
         assert!(chart("Empty", "ms", &[]).contains("</svg>"));

@@ -21,7 +21,7 @@ fn serve(cut_after: Option<u64>) -> String {
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("port");
             found.send(listener.local_addr().expect("address")).expect("the test waits");
-            baseline::serve(listener, cut_after).await
+            baseline::serve(listener, cut_after, Default::default()).await
         })
     });
     format!("ws://{}/ws", address.recv().expect("address"))
@@ -66,6 +66,83 @@ async fn bots_that_are_cut_off_resume_and_no_input_is_lost_or_doubled() {
     assert_eq!((verdict.exit_code(), outcome.records.len()), (0, 8), "{verdict:?}");
     assert!(audit.inputs >= 8 * 20, "{}", audit.inputs);
     assert!(counters.seats_lost == 0 && counters.wanted_saved == 0, "{counters:?}");
+}
+
+/// A baseline that dies like a killed process: all sockets are gone at once, what was not saved is forgotten.
+struct Mortal {
+    saves: baseline::Saves,
+    address: std::net::SocketAddr,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Mortal {
+    fn start(saves: baseline::Saves, address: std::net::SocketAddr) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("runtime");
+        let listener = std::net::TcpListener::bind(address).expect("port");
+        listener.set_nonblocking(true).expect("listener");
+        let address = listener.local_addr().expect("address");
+        let rooms = saves.clone();
+        runtime.spawn(async move {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            baseline::serve(listener, None, rooms).await
+        });
+        Self { saves, address, runtime: Some(runtime) }
+    }
+
+    /// Inputs that the rooms have saved.
+    fn saved(&self) -> u64 {
+        self.saves.lock().expect("no panic").values().map(baseline::Save::inputs).sum()
+    }
+
+    fn die_and_come_back(mut self) -> Self {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_secs(5));
+        }
+        Self::start(self.saves.clone(), self.address)
+    }
+}
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_dies_and_forgets_gets_every_input_again_and_once() {
+    let first = Mortal::start(Default::default(), ([127, 0, 0, 1], 0).into());
+    let url = format!("ws://{}/ws", first.address);
+    let args = args(&url, &["--players", "8", "--rooms", "2", "--duration", "4s", "--input-rate", "20"]);
+    let setup = Setup::new(&args, 0).await.expect("setup");
+    let bar = run::progress();
+    let (fleet, joined_in) = run::assemble(&args, &setup, true, &bar).await.expect("all join");
+    let (alive, workers) = (std::cell::Cell::new(3), fleet.workers());
+    let killing = async {
+        let mut server = first;
+        for left in (0..3).rev() {
+            // It dies once bots were shown inputs as applied that its next life will not know.
+            let (before, shown) = (server.saved(), || workers.iter().map(|w| w.shard.lock().counters.applied).sum());
+            while server.saved() < before + 8 * 10 || server.saved() + 8 * 5 > shown() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            server = tokio::task::spawn_blocking(|| server.die_and_come_back()).await.expect("alive again");
+            alive.set(left);
+        }
+        server
+    };
+    let measuring = run::measure(&args, &setup, fleet, joined_in, &bar, |time| alive.get() > 0 || time < args.duration);
+    let (_last, outcome) = tokio::join!(killing, measuring);
+    let outcome = outcome.expect("measured");
+    let counters = &outcome.stats.counters;
+    let (mut audit, mut verdict) = (Audit::default(), Verdict::default());
+    outcome.records.iter().for_each(|record| audit.inputs(record));
+    audit.conclude(&mut verdict);
+    assert_eq!((verdict.exit_code(), outcome.records.len()), (0, 8), "{verdict:?}");
+    assert_eq!((counters.seats_lost, counters.wanted_saved, counters.went_back), (0, 0, 0), "{counters:?}");
+    assert!(counters.resumes >= 24 && counters.sent_again >= 8 * 5, "{counters:?}");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Tenure: a game-server framework whose rooms change hands without a dropped socket, a lost input or a second reward.
 
 pub mod link;
+pub mod ownership;
 pub mod runtime;
 pub mod store;

@@ -37,6 +37,9 @@ mod rows;
 mod sessions;
 mod work;
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 pub(in crate::store) use kv::start;

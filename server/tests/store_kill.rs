@@ -1,4 +1,5 @@
 //! kill -9 loses no acknowledged write of the embedded store, and never half of one. The lock of a killed process does not block.
+#![expect(clippy::expect_used, reason = "a test stops at what it did not expect")]
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

@@ -1,4 +1,5 @@
 //! A node's ownership on a clock moved by hand: it fences itself, comes back as a new life, and its terms grow.
+#![expect(clippy::expect_used, reason = "a test stops at what it did not expect")]
 
 use std::{
     future::ready,

@@ -88,7 +88,7 @@ impl Known {
     fn batch(&mut self, fence: &Fence, parts: u16, room_number: u8, n: u8, now: Wall) -> Batch {
         let shard = fence.key().as_shard().expect("a shard");
         // Seldom a room of another shard.
-        let room = room(if parts % 31 == 0 { 1 - shard.0.min(1) } else { shard.0 }, room_number);
+        let room = room(if parts.is_multiple_of(31) { 1 - shard.0.min(1) } else { shard.0 }, room_number);
         let id = |n: u8| WorkId { room: room.clone(), job: "job".into(), key: n.to_string().into() };
         let on = |bit: u16| parts & (1 << bit) != 0 && parts & (1 << (bit + 3)) != 0;
         let summary = RoomSummary {
@@ -111,7 +111,7 @@ impl Known {
                 version: self.version,
                 body,
             });
-        } else if parts % 13 == 0 {
+        } else if parts.is_multiple_of(13) {
             batch.deleted.push(room.clone());
         }
         if parts & 2 != 0 {
@@ -206,7 +206,7 @@ impl Known {
                 self.numbers = 0;
             }
             (Command::Commit { fence, number, .. }, Ok(_)) if self.fences.first() == Some(fence) => {
-                self.numbers = *number
+                self.numbers = *number;
             }
             _ => {}
         }

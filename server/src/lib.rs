@@ -1,6 +1,15 @@
 //! Tenure: a game-server framework whose rooms change hands without a dropped socket, a lost input or a second reward.
 
+pub mod cli;
+pub mod config;
+pub mod gateway;
 pub mod link;
+pub mod ops;
 pub mod ownership;
+pub mod plugin;
+pub mod replication;
+pub mod room;
 pub mod runtime;
 pub mod store;
+pub mod telemetry;
+pub mod timers;

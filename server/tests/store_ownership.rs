@@ -266,7 +266,7 @@ async fn a_second_process_waits_for_the_folder_and_is_refused_then() {
     assert!(text.contains(&format!("process {}", std::process::id())), "{text}");
     assert!(text.contains("started 2025-11-29T20:00:00Z"), "{text}");
     assert!(text.contains(&folder.path().display().to_string()), "{text}");
-    let (path, waiting_clock) = (folder.path().to_owned(), clock.clone());
+    let (path, waiting_clock) = (folder.path().to_owned(), clock);
     let second = std::thread::spawn(move || store::embedded(&path, waiting_clock, store::Options::default()));
     drop(first);
     second.join().expect("no panic").expect("opens when the first has let go");

@@ -1,0 +1,214 @@
+//! Durable things: work items, grants and charges, balances, schedules. A tick collects them; they become one commit with its
+//! checkpoint (H6).
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bevy_ecs::{
+    change_detection::{DetectChanges as _, Res, ResMut},
+    resource::Resource,
+    system::SystemParam,
+};
+use serde::Serialize;
+use tenure_shared::PlayerId;
+
+use super::TickState;
+use crate::{
+    plugin::values::{Faults, bounded},
+    runtime::Wall,
+};
+
+/// Most bytes that a work item carries.
+const WORK_BYTES: usize = 4 * 1_024;
+/// Most bytes that a charge carries; the store's own bound.
+const TOKEN_BYTES: usize = 256;
+/// Most bytes of a work item's key.
+const KEY_BYTES: usize = 64;
+/// Most work items, and most grants, that game code decides in one tick.
+const PER_TICK: usize = 1_024;
+
+/// A work item that game code scheduled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Scheduled {
+    pub(crate) job: Arc<str>,
+    pub(crate) key: Arc<str>,
+    pub(crate) at: Wall,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// What a tick did to work items.
+#[derive(Resource, Debug, Default)]
+pub(crate) struct DueQueue {
+    pub(crate) scheduled: Vec<Scheduled>,
+    pub(crate) cancelled: Vec<(Arc<str>, Arc<str>)>,
+    pub(crate) jobs: Arc<[Arc<str>]>,
+    pub(crate) faults: Faults,
+}
+
+/// Schedules durable work: it happens whether or not anyone is around, once per `(job, key)`.
+#[derive(SystemParam, Debug)]
+pub struct Due<'w> {
+    queue: ResMut<'w, DueQueue>,
+    tick: Res<'w, TickState>,
+}
+
+impl Due<'_> {
+    /// The job's handler is called not before `at` by the store's clock. The same `(job, key)` again replaces a pending item; one
+    /// that was done stays done. What is refused (unregistered job, key over 64 bytes, payload over 4 KiB) is reported with the tick.
+    pub fn schedule<T: Serialize + ?Sized>(&mut self, job: &str, key: &str, at: Wall, payload: &T) {
+        let Some(known) = self.queue.jobs.iter().find(|known| ***known == *job).cloned() else {
+            return self.queue.faults.push(format!("job {job:?} is not registered"));
+        };
+        let payload = match bounded("payload", payload, WORK_BYTES) {
+            Ok(payload) => payload,
+            Err(e) => return self.queue.faults.push(format!("job {job:?}: {e}")),
+        };
+        if key.is_empty() || key.len() > KEY_BYTES {
+            return self.queue.faults.push(format!("job {job:?}: key {key:?} is not of 1 to {KEY_BYTES} bytes"));
+        }
+        if self.queue.scheduled.len() >= PER_TICK {
+            return self.queue.faults.push(format!("job {job:?} {key:?}: more than {PER_TICK} items in one tick"));
+        }
+        self.queue.scheduled.push(Scheduled { job: known, key: key.into(), at, payload });
+    }
+
+    /// The same, this much from now by the store's clock.
+    pub fn schedule_in<T: Serialize + ?Sized>(&mut self, job: &str, key: &str, delay: Duration, payload: &T) {
+        self.schedule(job, key, self.tick.wall.plus(delay), payload);
+    }
+
+    /// Cancels an item that is pending.
+    pub fn cancel(&mut self, job: &str, key: &str) {
+        if self.queue.cancelled.len() >= PER_TICK {
+            return self.queue.faults.push(format!("job {job:?} {key:?}: more than {PER_TICK} cancelled in one tick"));
+        }
+        self.queue.scheduled.retain(|item| *item.job != *job || *item.key != *key);
+        self.queue.cancelled.push((job.into(), key.into()));
+    }
+}
+
+/// A grant that game code decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NewGrant {
+    pub(crate) player: PlayerId,
+    pub(crate) source: Arc<str>,
+    pub(crate) amounts: BTreeMap<Arc<str>, i64>,
+    pub(crate) token: Vec<u8>,
+}
+
+/// What a tick granted.
+#[derive(Resource, Debug, Default)]
+pub(crate) struct GrantQueue {
+    pub(crate) grants: Vec<NewGrant>,
+    pub(crate) charges: Arc<[Arc<str>]>,
+    pub(crate) faults: Faults,
+}
+
+impl GrantQueue {
+    fn push(&mut self, player: &PlayerId, source: &str, amounts: BTreeMap<Arc<str>, i64>, token: Vec<u8>) {
+        if self.grants.len() >= PER_TICK {
+            return self.faults.push(format!("grant {source:?} to {player}: more than {PER_TICK} in one tick"));
+        }
+        self.grants.push(NewGrant { player: player.clone(), source: source.into(), amounts, token });
+    }
+}
+
+/// Gives to and charges players' ledgers. Nothing is shown or handed over before the ledger's answer: it comes to `on_granted` and,
+/// for charges, to the handler of `RoomBuilder::charge` (H8).
+#[derive(SystemParam, Debug)]
+pub struct Grants<'w> {
+    queue: ResMut<'w, GrantQueue>,
+}
+
+impl Grants<'_> {
+    /// Gives; the amounts must be positive. `source` is shown to the player and in the ledger.
+    pub fn give(&mut self, player: &PlayerId, source: &str, amounts: &[(&str, i64)]) {
+        if let Some(amounts) = self.amounts(player, source, amounts, 1) {
+            self.queue.push(player, source, amounts, Vec::new());
+        }
+    }
+
+    /// Charges; the amounts are what it costs, positive. The ledger takes all or nothing; `purchase` (at most 256 bytes encoded)
+    /// comes back to the handler registered for `source`, once, also after a restart in between.
+    pub fn charge<P: Serialize>(&mut self, player: &PlayerId, source: &str, amounts: &[(&str, i64)], purchase: &P) {
+        if !self.queue.charges.iter().any(|known| **known == *source) {
+            return self.queue.faults.push(format!("charge {source:?} has no handler"));
+        }
+        let token = match bounded("purchase", purchase, TOKEN_BYTES) {
+            Ok(token) => token,
+            Err(e) => return self.queue.faults.push(format!("charge {source:?}: {e}")),
+        };
+        if let Some(amounts) = self.amounts(player, source, amounts, -1) {
+            self.queue.push(player, source, amounts, token);
+        }
+    }
+
+    fn amounts(
+        &mut self,
+        player: &PlayerId,
+        source: &str,
+        amounts: &[(&str, i64)],
+        sign: i64,
+    ) -> Option<BTreeMap<Arc<str>, i64>> {
+        let fault = crate::plugin::names::fault("source", source)
+            .or_else(|| amounts.iter().find_map(|(currency, _)| crate::plugin::names::fault("currency", currency)))
+            .or_else(|| {
+                let bad = amounts.iter().find(|(_, amount)| *amount <= 0)?;
+                Some(format!("{} {}: amounts are above 0", bad.1, bad.0))
+            });
+        match fault {
+            Some(fault) => {
+                self.queue.faults.push(format!("grant {source:?} to {player}: {fault}"));
+                None
+            }
+            None => Some(amounts.iter().map(|(currency, amount)| (Arc::from(*currency), sign * amount)).collect()),
+        }
+    }
+}
+
+/// Balances of players with a seat, as last heard.
+#[derive(Resource, Debug, Default)]
+pub(crate) struct BalanceBook {
+    pub(crate) of: BTreeMap<PlayerId, BTreeMap<Arc<str>, i64>>,
+}
+
+/// Balances of players who sit here, as the ledger last said.
+#[derive(SystemParam, Debug)]
+pub struct Balances<'w> {
+    book: Res<'w, BalanceBook>,
+}
+
+impl Balances<'_> {
+    /// The balance, 0 if the player never had any; `None` while it is not known yet.
+    pub fn get(&self, player: &PlayerId, currency: &str) -> Option<i64> {
+        self.book.of.get(player).map(|of| of.get(currency).copied().unwrap_or(0))
+    }
+
+    /// Whether any changed since this system last ran.
+    pub fn is_changed(&self) -> bool {
+        self.book.is_changed()
+    }
+}
+
+/// Next occurrences of reward schedules that concern this room.
+#[derive(Resource, Debug, Default)]
+pub(crate) struct ScheduleBook {
+    pub(crate) next: BTreeMap<Arc<str>, Wall>,
+}
+
+/// When reward schedules are due here next.
+#[derive(SystemParam, Debug)]
+pub struct Schedules<'w> {
+    book: Res<'w, ScheduleBook>,
+}
+
+impl Schedules<'_> {
+    /// When the schedule is due next, by the store's clock.
+    pub fn next(&self, schedule: &str) -> Option<Wall> {
+        self.book.next.get(schedule).copied()
+    }
+
+    /// Whether any changed since this system last ran.
+    pub fn is_changed(&self) -> bool {
+        self.book.is_changed()
+    }
+}

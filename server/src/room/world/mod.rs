@@ -1,0 +1,177 @@
+//! One room as data and systems: a `bevy_ecs` world, its seats, timers and inputs. No I/O and no clock of its own: time, durable
+//! answers and inputs come in with a tick, frames and durable effects go out.
+
+mod api;
+mod build;
+mod checkpoint;
+mod durable;
+mod frames;
+mod inputs;
+mod known;
+mod restore;
+mod rewards;
+mod seats;
+mod tick;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+pub use api::{
+    AttachRefused, Attachment, DueWork, Effects, GrantResult, MAX_ERRORS, TickInput, TickOutput, WorldError,
+    WorldSettings,
+};
+use bevy_ecs::{schedule::Schedule, world::World};
+use bytes::Bytes;
+use tenure_shared::{PlayerId, RoomId, SeatId, Seq, Term, Tick};
+
+use self::{inputs::InputQueue, known::Known, seats::SeatState};
+use crate::{
+    link::{GatewayId, ToGateway},
+    plugin::{Handlers, RoomKind, params},
+    replication::Replicator,
+    runtime::Wall,
+    store::{GrantId, RoomSummary},
+};
+
+/// One room's world. `Send`: it ticks on any thread, one at a time.
+pub struct RoomWorld {
+    kind: Arc<RoomKind>,
+    room: RoomId,
+    settings: WorldSettings,
+    term: Term,
+    tick: Tick,
+    /// Version of the last checkpoint.
+    version: u64,
+    /// Room time, nanoseconds.
+    now: u64,
+    /// Length of a tick, nanoseconds.
+    dt: u64,
+    wall: Wall,
+
+    world: World,
+    schedule: Schedule,
+    handlers: Handlers,
+    replicator: Replicator,
+
+    seats: BTreeMap<SeatId, SeatState>,
+    next_seat: u32,
+    inputs: InputQueue,
+    known: Known,
+
+    effects: Effects,
+    /// Grants of this tick so far: the last part of their identities.
+    grants: u32,
+    /// Results that game code has been given, until the store has a checkpoint that says so.
+    delivered: BTreeMap<GrantId, Option<u64>>,
+    /// What each seat had applied in checkpoints that the store does not have yet.
+    saves: VecDeque<(u64, Vec<(SeatId, Seq)>)>,
+    balances_wanted: BTreeSet<PlayerId>,
+    /// Tasks that a move interrupted, to be told so.
+    interrupted: Vec<u64>,
+    /// Stored resources that this build does not know: carried along (a rollback loses nothing).
+    carried: Vec<(Arc<str>, u32, Bytes)>,
+
+    messages: Vec<(GatewayId, ToGateway)>,
+    errors: Vec<String>,
+    empty_since: Option<u64>,
+    /// Room time of the last frame that everybody got, nanoseconds.
+    last_body: u64,
+    dirty: bool,
+}
+
+impl RoomWorld {
+    /// Messages that came up between ticks (closes, `Left`).
+    pub fn take_messages(&mut self) -> Vec<(GatewayId, ToGateway)> {
+        std::mem::take(&mut self.messages)
+    }
+
+    /// Whether anything happened since the last checkpoint. A tick counts: room time went on.
+    pub fn dirty(&self) -> bool {
+        self.dirty
+    }
+
+    /// The room's id.
+    pub fn room(&self) -> &RoomId {
+        &self.room
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> &Arc<RoomKind> {
+        &self.kind
+    }
+
+    /// The owner's term.
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
+    /// The room goes on under another term.
+    pub fn set_term(&mut self, term: Term) {
+        self.term = term;
+    }
+
+    /// The last tick.
+    pub fn tick_number(&self) -> Tick {
+        self.tick
+    }
+
+    /// Version of the last checkpoint.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Room time, nanoseconds: it stands still while the room does not tick.
+    pub fn room_time(&self) -> u64 {
+        self.now
+    }
+
+    /// What is shown of the room without loading it.
+    pub fn summary(&self) -> RoomSummary {
+        let control = self.world.get_resource::<params::ControlState>();
+        RoomSummary {
+            room: self.room.clone(),
+            seats: self.seats(),
+            max_seats: self.kind.max_seats(),
+            metadata: control.map(|c| c.metadata.clone()).unwrap_or_default(),
+            dormant: false,
+            private: control.is_some_and(|c| c.private),
+            locked: control.is_some_and(|c| c.locked),
+        }
+    }
+
+    /// Seats taken: connected or in their grace.
+    pub fn seats(&self) -> u32 {
+        u32::try_from(self.seats.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Connected seats.
+    pub fn connected(&self) -> u32 {
+        self.seats.values().filter(|seat| seat.link.is_some()).count() as u32
+    }
+
+    /// Room time since which no seat is taken, nanoseconds; `None` while one is.
+    pub fn empty_since(&self) -> Option<u64> {
+        self.empty_since
+    }
+
+    /// Whether game code waits for anything that only a loaded room brings about: a timer or a task.
+    pub fn waits(&self) -> bool {
+        let timers = self.world.get_resource::<params::TimerBook>().is_some_and(|book| !book.entries.is_empty());
+        timers || self.world.get_resource::<params::TaskQueue>().is_some_and(|tasks| !tasks.flying.is_empty())
+    }
+
+    fn error(&mut self, text: String) {
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(text);
+        }
+        metrics::counter!("tenure_room_errors_total", "kind" => self.kind.name().to_owned()).increment(1);
+    }
+}
+
+impl std::fmt::Debug for RoomWorld {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RoomWorld({}, term {}, tick {}, {} seats)", self.room, self.term, self.tick, self.seats.len())
+    }
+}

@@ -129,7 +129,7 @@ async fn an_acknowledged_write_survives_kill_9() {
         assert!(version >= acknowledged, "{acknowledged} was acknowledged, {version} is stored");
         assert!(version <= acknowledged + 1, "{acknowledged} was acknowledged last, yet {version} is stored");
         assert!(version >= former + stop_after, "round {round} made no progress");
-        // Checkpoint, grant and trimming are one step.
+        // H6: checkpoint, grant and trimming are one step.
         let outbox = store.outbox(ShardId(0), 0, 1_000).await.expect("outbox");
         let positions: Vec<_> = outbox.iter().map(|entry| entry.position).collect();
         let want: Vec<_> = (version.saturating_sub(49).max(1)..=version).collect();

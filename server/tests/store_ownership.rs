@@ -178,6 +178,7 @@ async fn an_owner_without_a_store_stops_by_itself_and_its_worlds_go_on_later() {
     let held = ownership.held(ShardId(5)).expect("held");
     assert!(held.fence.term() > first.term());
     assert_eq!(held.continues, Some(first.term()), "nobody owned it in between");
+    // H1, H3: the fence of the life before is refused in the same step that would have written.
     let late = world.store.commit(&first, SHARDS, 1, Batch::default()).await;
     assert!(matches!(late, Err(Error::Fenced { .. })), "{late:?}");
 }
@@ -235,7 +236,7 @@ async fn a_refused_write_gives_up_the_shard() {
 }
 
 #[tokio::test]
-async fn terms_grow_over_twenty_restarts_of_a_file() {
+async fn h2_terms_grow_over_twenty_restarts_of_a_file() {
     let folder = tempfile::tempdir().expect("folder");
     let tasks = Tasks::new(Shutdown::new());
     let mut former = Vec::new();

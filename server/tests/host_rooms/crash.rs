@@ -82,7 +82,9 @@ async fn work_and_its_effect_are_one_over_crashes_and_lost_answers() {
             ann.say(&gateway, &socket, Say::Later(format!("{life}-{n}"), n * 37));
         }
         world.weather.lose_answers.store(2, Ordering::SeqCst);
-        world.until("some of it is done", || world.view(&room("a")).book.done.iter().any(|key| key.starts_with(&format!("{life}-"))));
+        world.until("some of it is done", || {
+            world.view(&room("a")).book.done.iter().any(|key| key.starts_with(&format!("{life}-")))
+        });
         node.crash().await;
     }
     let node = world.node().await;
@@ -155,7 +157,10 @@ async fn a_node_whose_lease_lapses_stands_still_and_goes_on_from_memory() {
     let frames = said.iter().filter_map(|m| if let ToGateway::Frame(f) = m { Some((f.term, f.tick)) } else { None });
     let frames: Vec<_> = frames.collect();
     assert!(frames.is_sorted(), "never older after newer (H7)");
-    assert!(!said.iter().any(|m| matches!(m, ToGateway::Restored { .. } | ToGateway::Close { .. })), "nothing is rolled back");
+    assert!(
+        !said.iter().any(|m| matches!(m, ToGateway::Restored { .. } | ToGateway::Close { .. })),
+        "nothing is rolled back"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,10 +15,7 @@ use tenure::{
     ownership::Ownership,
     room::host::{HostConfig, HostParts, RoomHost},
     runtime::{Clock, Rng, Shutdown, Tasks, mailbox::Refused},
-    store::{
-        Backend, BoxFuture, Command, Error, Memory, Stamped, Store,
-        model::Rules,
-    },
+    store::{Backend, BoxFuture, Command, Error, Memory, Stamped, Store, model::Rules},
     timers::RewardBook,
 };
 use tenure_shared::{Generation, PlayerId, RoomId, SeatId, Seq, Term, Tick};

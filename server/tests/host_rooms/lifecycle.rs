@@ -69,7 +69,8 @@ async fn of_joins_at_once_as_many_as_there_are_seats_get_in_and_the_room_is_made
     let node = world.node().await;
     let gateway = node.gateway();
     let conns: Vec<_> = (0..12).map(|n| gateway.ask(&room("a"), &format!("p{n}"), Mode::JoinOrCreate)).collect();
-    let (given, refused): (Vec<_>, Vec<_>) = conns.into_iter().map(|conn| gateway.answer(conn)).partition(Result::is_ok);
+    let (given, refused): (Vec<_>, Vec<_>) =
+        conns.into_iter().map(|conn| gateway.answer(conn)).partition(Result::is_ok);
     assert_eq!(given.len(), 4);
     assert!(refused.into_iter().all(|r| code(r.unwrap_err()) == ErrorCode::RoomFull));
     world.until("it ticks", || world.view(&room("a")).seats == 4);
@@ -85,7 +86,9 @@ async fn an_empty_room_goes_dormant_and_comes_back_as_it_was() {
     for round in 0..5u64 {
         let ann = gateway.join(&room("a"), "ann");
         gateway.say(&ann, 1, &Say::Keep(round));
-        world.until("it is applied", || world.view(&room("a")).book.applied.get("ann").is_some_and(|n| n.len() as u64 == round + 1));
+        world.until("it is applied", || {
+            world.view(&room("a")).book.applied.get("ann").is_some_and(|n| n.len() as u64 == round + 1)
+        });
         let book = world.view(&room("a")).book;
         let moves = (book.started, book.added, book.observed, book.changed);
         assert_eq!(*before.get_or_insert(moves), moves, "a move is no news to systems (H12)");
@@ -163,5 +166,9 @@ async fn joins_while_a_room_ends_get_the_old_room_or_a_clean_answer() {
     assert!(made > 30, "{made} joins");
     world.until("the room is disposed", || node.host.status().rooms == 0 && node.host.status().known == 0);
     assert_eq!(world.store.load(&id).await.unwrap(), None, "directory and store agree (LESSONS C48)");
-    assert_eq!(world.store.work(id.shard(crate::harness::SHARDS), None, 10).await.unwrap(), [], "no item outlives its room");
+    assert_eq!(
+        world.store.work(id.shard(crate::harness::SHARDS), None, 10).await.unwrap(),
+        [],
+        "no item outlives its room"
+    );
 }

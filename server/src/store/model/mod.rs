@@ -37,6 +37,9 @@ mod rows;
 mod sessions;
 mod work;
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 pub(in crate::store) use kv::start;
@@ -148,6 +151,11 @@ pub fn check_format(kv: &mut dyn Kv) -> Result<(), Error> {
     }
 }
 
+#[cfg(test)]
+pub(in crate::store) fn set_format(kv: &mut dyn Kv, format: u32) -> Result<(), Error> {
+    put(kv, keys::FORMAT, &format)
+}
+
 /// Writes the tombstone of every member: for a backend that knows that no process of them lives, since it holds the only lock.
 /// Gives how many there were.
 ///
@@ -172,7 +180,7 @@ fn dispatch(step: &mut Step<'_, '_>, command: Command) -> Result<Reply, Error> {
         Command::Agree { name, value } => members::agree(step, name, value, false),
         Command::AgreeOrGet { name, value } => members::agree(step, name, value, true),
 
-        Command::Acquire { key, caller, seen, floor } => claims::acquire(step, key, caller, seen, floor),
+        Command::Acquire { key, caller, seen, floor } => claims::acquire(step, key, caller, seen.as_ref(), floor),
         Command::Transfer { fence, to, package, manifest, floor } => {
             claims::transfer(step, &fence, to, package, &manifest, floor)
         }

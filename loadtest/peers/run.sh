@@ -26,11 +26,22 @@ edit(f"{work}/rust/load/src/main.rs", "mod report;", "mod report;\nmod tenure;")
 edit(f"{work}/rust/load/src/main.rs", '"colyseus" => run::<Colyseus>(&server).await,',
      '"colyseus" => run::<Colyseus>(&server).await,\n            "tenure" => run::<tenure::Tenure>(&server).await,')
 edit(f"{work}/run.sh", '    *) echo "unknown server',
-     '    tenure)     ADAPTER=tenure; PORT=7006; CMD=("$TENURE" 7006) ;;\n    *) echo "unknown server')
+     '    tenure)     ADAPTER=tenure; PORT=7006; CMD=("$TENURE") ;;\n    *) echo "unknown server')
 PY
 target="${CARGO_TARGET_DIR:-$root/target}"
 [ -n "${NOBUILD:-}" ] || (cd "$root" && cargo build --release -p tenure --example bench_room)
-export TENURE="$target/release/examples/bench_room"
+# The peers are measured by the pid of the start command, so the wrapper becomes the server; each run has a data folder of its own.
+rm -rf "$work/data"
+mkdir -p "$work/data"
+cat >"$work/tenure.sh" <<SH
+#!/usr/bin/env bash
+set -euo pipefail
+data="\$(mktemp -d "$work/data/XXXXXX")"
+exec "$target/release/examples/bench_room" serve --ready-file "\$data/ready" --set "store.path=\$data/store" \\
+  --set log.filter=warn --set gateway.listen=127.0.0.1:7006 --set admin.listen=127.0.0.1:0 --set gateway.count_loopback=false
+SH
+chmod +x "$work/tenure.sh"
+export TENURE="$work/tenure.sh"
 export CARGO_TARGET_DIR="${PEERS_TARGET:-/tmp/peers-target}"
 export SERVERS="${SERVERS:-tenure bare-raw bare-tasks ws colyseus}"
 cd "$work" && exec ./run.sh "$@"

@@ -6,6 +6,7 @@ pub mod gateway;
 pub mod link;
 pub mod ops;
 pub mod plugin;
+pub mod replication;
 pub mod room;
 pub mod runtime;
 pub mod store;

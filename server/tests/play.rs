@@ -9,7 +9,7 @@ use support::{
 use tenure_shared::wire::Space;
 
 const CHEST: &str = r#"
-[[reward]]
+[[schedule]]
 id = "chest"
 every = "1s"
 rooms = "arena/*/*"

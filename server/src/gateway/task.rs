@@ -112,6 +112,8 @@ struct Task {
     /// The client wants a snapshot, and the node was not told yet.
     resync: bool,
     timer: Option<(Mono, Sleep)>,
+    /// What comes makes no sense any more: where the next frame begins is not known.
+    unreadable: bool,
     end: End,
 }
 
@@ -139,6 +141,7 @@ pub(super) async fn serve(site: Arc<Site>, conn: Arc<Conn>, peer: IpAddr, part: 
         offer_at: None,
         resync: false,
         timer: None,
+        unreadable: false,
         end: End::Open,
         site,
         conn,
@@ -225,6 +228,7 @@ impl Task {
                 Incoming::Closed => self.end = End::Answering(now.plus(ending::CLOSE_TIME)),
                 Incoming::Gone => self.end = End::Done,
                 Incoming::Fault(code, why) => {
+                    self.unreadable = true;
                     self.step(cx, now, |machine, _, out| machine.close(code, &why, out));
                 }
             }

@@ -9,7 +9,7 @@ use bevy_ecs::{
     entity::Entity,
     observer::IntoObserver,
     resource::Resource,
-    schedule::IntoScheduleConfigs,
+    schedule::{IntoScheduleConfigs, Schedule},
     system::{In, IntoSystem, ScheduleSystem},
     world::FromWorld,
 };
@@ -164,10 +164,6 @@ impl RoomBuilder {
     pub fn scratch<T: Resource<Mutability = Mutable> + FromWorld>(&mut self) -> &mut Self {
         self.handlers.scratch.push(|world| {
             world.init_resource::<T>();
-            let tick = component::aged(world);
-            if let Some(mut value) = world.get_resource_mut::<T>() {
-                bevy_ecs::change_detection::DetectChangesMut::set_last_added(&mut value, tick);
-            }
         });
         self
     }
@@ -209,9 +205,14 @@ impl RoomBuilder {
     }
 
     /// Adds systems to a stage. Those of one call run one after the other, as listed.
-    pub fn systems<M>(&mut self, stage: Stage, systems: impl IntoScheduleConfigs<ScheduleSystem, M>) -> &mut Self {
+    pub fn systems<M: 'static>(
+        &mut self,
+        stage: Stage,
+        systems: impl IntoScheduleConfigs<ScheduleSystem, M> + Send + 'static,
+    ) -> &mut Self {
         let set = StageSet(stage, self.handlers.stages.len() as u32);
-        self.handlers.stages.push((set, systems.chain().in_set(set)));
+        let add = move |schedule: &mut Schedule| drop(schedule.add_systems(systems.chain().in_set(set)));
+        self.handlers.stages.push((set, Box::new(add)));
         self
     }
 

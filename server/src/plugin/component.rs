@@ -1,17 +1,17 @@
-//! Erased access to a component type: saving, loading without being news (H12), and collecting changes for frames.
+//! Erased access to a component type: saving, loading, and collecting changes for frames.
 
 use std::marker::PhantomData;
 
 use bevy_ecs::{
-    change_detection::{DetectChanges as _, DetectChangesMut as _, MAX_CHANGE_AGE, Ref, Tick},
+    change_detection::{DetectChanges as _, Ref},
     component::{Component, Mutable},
     entity::Entity,
-    query::QueryState,
+    query::{Has, QueryState},
     world::{EntityRef, EntityWorldMut, World},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Net, Values, decode, encode};
+use super::{Net, Seat, Values, decode, encode};
 
 /// What may be registered as a component.
 pub trait RoomComponent: Component<Mutability = Mutable> + Serialize + DeserializeOwned {}
@@ -22,12 +22,20 @@ pub(crate) trait ErasedComponent: Send + Sync {
     fn register(&self, world: &mut World) -> Result<(), String>;
     /// Appends the value, if the entity has one.
     fn save(&self, entity: EntityRef<'_>, out: &mut Vec<u8>) -> Result<bool, String>;
-    /// Inserts a stored value, aged: it is not news.
+    /// Inserts a stored value.
     fn load(&self, entity: &mut EntityWorldMut<'_>, bytes: &[u8]) -> Result<(), String>;
-    /// Makes it old news, whatever put it there.
-    fn age(&self, entity: &mut EntityWorldMut<'_>);
     /// What finds its changes in one world.
     fn collector(&self, world: &mut World, number: u16) -> Box<dyn Collector>;
+}
+
+/// An entity that has a component.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Holder {
+    pub(crate) net: u64,
+    pub(crate) entity: Entity,
+    /// Whether the component changed since trackers were cleared.
+    pub(crate) changed: bool,
+    pub(crate) is_seat: bool,
 }
 
 /// Finds one component's changes in one world.
@@ -36,8 +44,8 @@ pub(crate) trait Collector: Send + Sync {
     fn changed(&mut self, world: &World, values: &mut Values);
     /// All values.
     fn all(&mut self, world: &World, values: &mut Values);
-    /// Calls back for each entity that has it: id, entity, whether it changed.
-    fn each(&mut self, world: &World, visit: &mut dyn FnMut(u64, Entity, bool));
+    /// Calls back for each entity that has it.
+    fn each(&mut self, world: &World, visit: &mut dyn FnMut(Holder));
     /// Appends one value.
     fn one(&self, entity: EntityRef<'_>, net: u64, values: &mut Values) -> bool;
     /// Entities that lost it since trackers were cleared; some of them may have it again or be gone.
@@ -47,11 +55,6 @@ pub(crate) trait Collector: Send + Sync {
 }
 
 pub(crate) struct Typed<T>(pub(crate) PhantomData<fn() -> T>);
-
-/// A tick so old that no system ever takes it for news.
-pub(crate) fn aged(world: &mut World) -> Tick {
-    Tick::new(world.change_tick().get().wrapping_sub(MAX_CHANGE_AGE))
-}
 
 impl<T: RoomComponent> ErasedComponent for Typed<T> {
     fn register(&self, world: &mut World) -> Result<(), String> {
@@ -68,12 +71,7 @@ impl<T: RoomComponent> ErasedComponent for Typed<T> {
     fn load(&self, entity: &mut EntityWorldMut<'_>, bytes: &[u8]) -> Result<(), String> {
         let value: T = decode(bytes)?;
         entity.insert(value);
-        self.age(entity);
         Ok(())
-    }
-
-    fn age(&self, entity: &mut EntityWorldMut<'_>) {
-        age::<T>(entity);
     }
 
     fn collector(&self, world: &mut World, number: u16) -> Box<dyn Collector> {
@@ -81,43 +79,35 @@ impl<T: RoomComponent> ErasedComponent for Typed<T> {
     }
 }
 
-/// Makes a component old news (see `docs/writing-a-game.md`, "A move is invisible").
-pub(crate) fn age<T: Component<Mutability = Mutable>>(entity: &mut EntityWorldMut<'_>) {
-    let tick = entity.world_scope(aged);
-    if let Some(mut value) = entity.get_mut::<T>() {
-        value.set_last_added(tick);
-    }
-}
-
 struct TypedCollector<T: Component> {
-    query: QueryState<(Entity, &'static Net, Ref<'static, T>)>,
+    query: QueryState<(Entity, &'static Net, Ref<'static, T>, Has<Seat>)>,
     number: u16,
 }
 
 impl<T: RoomComponent> Collector for TypedCollector<T> {
     fn changed(&mut self, world: &World, values: &mut Values) {
-        for (entity, net, value) in self.query.iter(world) {
+        for (_, net, value, _) in self.query.iter(world) {
             if value.is_changed() {
-                values.push(net.id, entity, self.number, &*value);
+                values.push(net.id, self.number, &*value);
             }
         }
     }
 
     fn all(&mut self, world: &World, values: &mut Values) {
-        for (entity, net, value) in self.query.iter(world) {
-            values.push(net.id, entity, self.number, &*value);
+        for (_, net, value, _) in self.query.iter(world) {
+            values.push(net.id, self.number, &*value);
         }
     }
 
-    fn each(&mut self, world: &World, visit: &mut dyn FnMut(u64, Entity, bool)) {
-        for (entity, net, value) in self.query.iter(world) {
-            visit(net.id, entity, value.is_changed());
+    fn each(&mut self, world: &World, visit: &mut dyn FnMut(Holder)) {
+        for (entity, net, value, is_seat) in self.query.iter(world) {
+            visit(Holder { net: net.id, entity, changed: value.is_changed(), is_seat });
         }
     }
 
     fn one(&self, entity: EntityRef<'_>, net: u64, values: &mut Values) -> bool {
         let Some(value) = entity.get::<T>() else { return false };
-        values.push(net, entity.id(), self.number, value);
+        values.push(net, self.number, value);
         true
     }
 

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, marker::PhantomData, sync::Arc};
 
 use bevy_ecs::{
     entity::Entity,
-    schedule::{ScheduleConfigs, SystemSet},
-    system::{BoxedSystem, In, ScheduleSystem},
+    schedule::{Schedule, SystemSet},
+    system::{BoxedSystem, In},
     world::World,
 };
 use bytes::Bytes;
@@ -28,7 +28,8 @@ pub(crate) type Hook<I, O = ()> = BoxedSystem<In<I>, O>;
 /// What one room runs.
 #[derive(Default)]
 pub(crate) struct Handlers {
-    pub(crate) stages: Vec<(StageSet, ScheduleConfigs<ScheduleSystem>)>,
+    /// Systems of the stages, not configured yet: what bevy makes of them cannot go to another thread, and a room must.
+    pub(crate) stages: Vec<(StageSet, Box<dyn FnOnce(&mut Schedule) + Send>)>,
     /// Make resources that are not kept.
     pub(crate) scratch: Vec<fn(&mut World)>,
     pub(crate) startup: Vec<BoxedSystem>,

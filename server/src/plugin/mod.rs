@@ -22,11 +22,12 @@ mod values;
 
 pub use answer::{Answer, Refuse, ReplyTo};
 pub use builder::{ComponentBuilder, MessageBuilder, ResourceBuilder, RoomBuilder, Stage, TimerBuilder};
-pub(crate) use component::Collector;
-pub(crate) use handlers::{Handlers, RequestOutcome, StageSet};
+pub(crate) use component::{Collector, Holder};
+pub(crate) use handlers::{Handlers, Hook, RequestOutcome, StageSet, run};
 pub use hooks::{Charged, Fired, Granted, Join, Leave, Outcome, Request, TaskDone, Work};
 pub use kind::{RoomKind, RoomPlugin};
-pub(crate) use registry::{ComponentDef, Migrations, ResourceDef, Scope};
+pub(crate) use registry::{Filter, Migrations, Registry, Scope};
+pub(crate) use resource::ErasedResource;
 pub use reward::{Audience, Recipient, Reward, RewardDue};
 pub(crate) use seat::{Net, NetIndex, SeatIndex};
 pub use seat::{OwnedBy, Seat};

@@ -3,14 +3,14 @@
 use std::marker::PhantomData;
 
 use bevy_ecs::{
-    change_detection::{DetectChanges as _, DetectChangesMut as _},
+    change_detection::DetectChanges as _,
     component::Mutable,
     resource::Resource,
     world::{FromWorld, World},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{component::aged, decode, encode};
+use super::{decode, encode};
 
 /// What may be registered as a resource: it is made by default (`FromWorld`) unless a checkpoint has it.
 pub trait RoomResource: Resource<Mutability = Mutable> + Serialize + DeserializeOwned + FromWorld {}
@@ -23,8 +23,6 @@ pub(crate) trait ErasedResource: Send + Sync {
     fn save(&self, world: &World, out: &mut Vec<u8>) -> Result<bool, String>;
     /// Inserts a stored value.
     fn load(&self, world: &mut World, bytes: &[u8]) -> Result<(), String>;
-    /// Makes it old news.
-    fn age(&self, world: &mut World);
     /// Whether it changed since trackers were cleared; `None` if it is not there.
     fn changed(&self, world: &World) -> Option<bool>;
 }
@@ -47,13 +45,6 @@ impl<T: RoomResource> ErasedResource for Typed<T> {
         let value: T = decode(bytes)?;
         world.insert_resource(value);
         Ok(())
-    }
-
-    fn age(&self, world: &mut World) {
-        let tick = aged(world);
-        if let Some(mut value) = world.get_resource_mut::<T>() {
-            value.set_last_added(tick);
-        }
     }
 
     fn changed(&self, world: &World) -> Option<bool> {

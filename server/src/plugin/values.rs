@@ -1,6 +1,5 @@
 //! MessagePack of game types: structs as arrays of their fields, read with a bounded depth.
 
-use bevy_ecs::entity::Entity;
 use serde::{Serialize, de::DeserializeOwned};
 use tenure_shared::msgpack::{self, Bounds};
 
@@ -42,7 +41,6 @@ pub(crate) fn decode_client<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Stri
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
     pub(crate) net: u64,
-    pub(crate) entity: Entity,
     pub(crate) number: u16,
     pub(crate) start: u32,
     pub(crate) end: u32,
@@ -62,12 +60,12 @@ impl Values {
         self.changes.clear();
     }
 
-    pub(crate) fn push<T: Serialize>(&mut self, net: u64, entity: Entity, number: u16, value: &T) {
+    pub(crate) fn push<T: Serialize>(&mut self, net: u64, number: u16, value: &T) {
         let start = self.bytes.len();
         match encode(&mut self.bytes, value) {
             Ok(()) => {
                 let (start, end) = (start as u32, self.bytes.len() as u32);
-                self.changes.push(Change { net, entity, number, start, end });
+                self.changes.push(Change { net, number, start, end });
             }
             Err(_) => self.faults += 1,
         }

@@ -1,3 +1,4 @@
 //! Rooms: the world that ticks, and the host that runs it.
 
+pub mod host;
 pub mod world;

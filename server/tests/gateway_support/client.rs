@@ -118,6 +118,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.joined().await
     }
 
+    /// The code with which a resume is refused on a socket that has a seat.
+    pub async fn joined_error(&mut self, session: &str) -> String {
+        let room = RoomId::new("arena/eu/k3").expect("id");
+        self.resume(&room, session, (0, 0), 1).await.expect_err("refused")
+    }
+
     /// `joined`, or the code of the error, or how the socket ended.
     pub async fn joined(&mut self) -> Result<Joined, String> {
         let answer = self.find(|m| match m {

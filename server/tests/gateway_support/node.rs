@@ -63,7 +63,7 @@ pub struct FakeNode {
 }
 
 pub fn frame_body(term: u64, tick: u64, bytes: usize) -> Bytes {
-    let mut ops = vec![0xdc];
+    let mut ops = vec![0x91, 0xc5];
     ops.extend_from_slice(&(bytes as u16).to_be_bytes());
     ops.extend(std::iter::repeat_n(0x01, bytes));
     encode(&ServerMessage::Frame { term: Term(term), tick: Tick(tick), ops: &ops })

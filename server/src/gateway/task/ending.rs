@@ -9,7 +9,7 @@ use std::{
 
 use tokio::io::ReadBuf;
 
-use super::{Mono, OFFER_PAUSE, Task};
+use super::{Incoming, Mono, OFFER_PAUSE, Task};
 use crate::{gateway::conn::Note, link::ToGateway};
 
 /// How long a client may take to read the close and answer it.
@@ -74,8 +74,15 @@ impl Task {
         }
     }
 
-    /// Throws away what comes; ready when the client has closed its side.
+    /// Throws away what comes; ready when the client has closed its side, or has answered our close.
     fn drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while !self.unreadable {
+            match ready!(self.reader.poll(&self.conn, cx)) {
+                Incoming::Message(_) | Incoming::Control => {}
+                Incoming::Closed | Incoming::Gone => return Poll::Ready(()),
+                Incoming::Fault(..) => self.unreadable = true,
+            }
+        }
         let mut inner = self.conn.lock();
         let mut scratch = [0; 2 * 1024];
         for _ in 0..DRAIN_BYTES / scratch.len() {

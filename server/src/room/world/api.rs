@@ -35,7 +35,7 @@ pub struct WorldSettings {
     pub max_timers: usize,
     /// Most requests that wait for a later answer, whole room.
     pub max_pending_replies: usize,
-    /// Most bytes of messages of game code to one seat in one tick.
+    /// Most bytes of messages to one seat that wait for a frame.
     pub max_out_bytes: usize,
 }
 

@@ -2,129 +2,94 @@
 //! answers and inputs come in with a tick, frames and durable effects go out.
 
 mod api;
+mod build;
+mod checkpoint;
+mod durable;
+mod frames;
+mod inputs;
+mod known;
+mod restore;
+mod rewards;
+mod seats;
+mod tick;
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 pub use api::{
     AttachRefused, Attachment, DueWork, Effects, GrantResult, MAX_ERRORS, TickInput, TickOutput, WorldError,
     WorldSettings,
 };
-use tenure_shared::{Generation, RoomId, SeatId, Term, Tick, codes::ErrorCode};
+use bevy_ecs::{schedule::Schedule, world::World};
+use bytes::Bytes;
+use tenure_shared::{PlayerId, RoomId, SeatId, Seq, Term, Tick};
 
+use self::{inputs::InputQueue, known::Known, seats::SeatState};
 use crate::{
-    link::{Attach, Attached, GatewayId, Input, ToGateway},
-    plugin::RoomKind,
+    link::{GatewayId, ToGateway},
+    plugin::{Handlers, RoomKind, params},
+    replication::Replicator,
     runtime::Wall,
-    store::{Checkpoint, RoomSummary},
+    store::{GrantId, RoomSummary},
 };
 
 /// One room's world. `Send`: it ticks on any thread, one at a time.
 pub struct RoomWorld {
     kind: Arc<RoomKind>,
     room: RoomId,
+    settings: WorldSettings,
     term: Term,
     tick: Tick,
+    /// Version of the last checkpoint.
     version: u64,
+    /// Room time, nanoseconds.
     now: u64,
+    /// Length of a tick, nanoseconds.
+    dt: u64,
+    wall: Wall,
+
+    world: World,
+    schedule: Schedule,
+    handlers: Handlers,
+    replicator: Replicator,
+
+    seats: BTreeMap<SeatId, SeatState>,
+    next_seat: u32,
+    inputs: InputQueue,
+    known: Known,
+
+    effects: Effects,
+    /// Grants of this tick so far: the last part of their identities.
+    grants: u32,
+    /// Results that game code has been given, until the store has a checkpoint that says so.
+    delivered: BTreeMap<GrantId, Option<u64>>,
+    /// What each seat had applied in checkpoints that the store does not have yet.
+    saves: VecDeque<(u64, Vec<(SeatId, Seq)>)>,
+    balances_wanted: BTreeSet<PlayerId>,
+    /// Tasks that a move interrupted, to be told so.
+    interrupted: Vec<u64>,
+    /// Stored resources that this build does not know: carried along (a rollback loses nothing).
+    carried: Vec<(Arc<str>, u32, Bytes)>,
+
+    messages: Vec<(GatewayId, ToGateway)>,
+    errors: Vec<String>,
+    empty_since: Option<u64>,
+    /// Room time of the last frame that everybody got, nanoseconds.
+    last_body: u64,
+    dirty: bool,
 }
 
 impl RoomWorld {
-    /// A new room: startup systems run, nobody is there.
-    ///
-    /// # Errors
-    /// When the plugin is not the same each time it is built.
-    pub fn create(
-        kind: &Arc<RoomKind>,
-        room: RoomId,
-        _settings: &WorldSettings,
-        term: Term,
-        _seed: u64,
-        _wall: Wall,
-    ) -> Result<Self, WorldError> {
-        Ok(Self { kind: kind.clone(), room, term, tick: Tick(0), version: 0, now: 0 })
-    }
-
-    /// A room from its checkpoint. Seats come back disconnected, in their grace, whole again; nothing is news to systems (H12).
-    ///
-    /// # Errors
-    /// When the checkpoint cannot be read by this build. It never panics.
-    pub fn restore(
-        kind: &Arc<RoomKind>,
-        _settings: &WorldSettings,
-        term: Term,
-        stored: &Checkpoint,
-    ) -> Result<Self, WorldError> {
-        let (kind, room) = (kind.clone(), stored.summary.room.clone());
-        Ok(Self { kind, room, term, tick: stored.tick, version: stored.version, now: 0 })
-    }
-
-    /// A player takes a seat, between ticks. A player has at most one seat: he takes his own again, with a higher generation, and the
-    /// socket that had it is closed by a message in [`take_messages`](Self::take_messages).
-    ///
-    /// # Errors
-    /// When the room is full or locked, or the game refuses.
-    pub fn attach(&mut self, attach: &Attach) -> Result<Attached, AttachRefused> {
-        let message = format!("{} takes no seats", attach.room);
-        Err(AttachRefused { code: ErrorCode::MayRetry, message, retry_after: Some(1_000) })
-    }
-
-    /// Members of a world that this one replaces take their seats again: one `Restored` per gateway; a seat that this world does not
-    /// know is closed with 4001 and joins anew.
-    pub fn adopt(&mut self, _members: &[Attachment]) -> Vec<(GatewayId, ToGateway)> {
-        Vec::new()
-    }
-
-    /// The connected seats.
-    pub fn attachments(&self) -> Vec<Attachment> {
-        Vec::new()
-    }
-
-    /// A socket is gone, or its player leaves. `false` if the generation is an older one: then nothing happens (LESSONS C49).
-    pub fn detach(&mut self, _seat: SeatId, _generation: Generation, _consented: bool) -> bool {
-        false
-    }
-
-    /// A snapshot for a seat; `None` if the generation is an older one.
-    pub fn resync(&mut self, _seat: SeatId, _generation: Generation) -> Option<(GatewayId, ToGateway)> {
-        None
-    }
-
-    /// A numbered message or request: it waits for the next tick. What is repeated or of an older generation is ignored.
-    ///
-    /// # Errors
-    /// A gap in the numbers, or a seat whose queue is at its bound: then nothing was taken.
-    pub fn input(&mut self, _input: Input) -> Result<(), (SeatId, ErrorCode, String)> {
-        Ok(())
-    }
-
-    /// One tick.
-    ///
-    /// # Panics
-    /// When game code panics: the world is half-ticked then and must be dropped.
-    pub fn tick(&mut self, _input: TickInput) -> TickOutput {
-        self.tick.0 += 1;
-        self.now += 1_000_000_000 / u64::from(self.kind.tick_rate().max(1));
-        TickOutput::default()
-    }
-
     /// Messages that came up between ticks (closes, `Left`).
     pub fn take_messages(&mut self) -> Vec<(GatewayId, ToGateway)> {
-        Vec::new()
+        std::mem::take(&mut self.messages)
     }
 
-    /// The room's state, with the next version.
-    pub fn checkpoint(&mut self, dormant: bool) -> Checkpoint {
-        self.version += 1;
-        let summary = RoomSummary { dormant, ..self.summary() };
-        Checkpoint { summary, term: self.term, tick: self.tick, version: self.version, body: bytes::Bytes::new() }
-    }
-
-    /// The store has the checkpoint of this version: the `saved` marks move.
-    pub fn saved(&mut self, _version: u64) {}
-
-    /// Whether anything happened since the last checkpoint.
+    /// Whether anything happened since the last checkpoint. A tick counts: room time went on.
     pub fn dirty(&self) -> bool {
-        true
+        self.dirty
     }
 
     /// The room's id.
@@ -157,36 +122,56 @@ impl RoomWorld {
         self.version
     }
 
+    /// Room time, nanoseconds: it stands still while the room does not tick.
+    pub fn room_time(&self) -> u64 {
+        self.now
+    }
+
     /// What is shown of the room without loading it.
     pub fn summary(&self) -> RoomSummary {
+        let control = self.world.get_resource::<params::ControlState>();
         RoomSummary {
             room: self.room.clone(),
             seats: self.seats(),
             max_seats: self.kind.max_seats(),
-            metadata: bytes::Bytes::new(),
+            metadata: control.map(|c| c.metadata.clone()).unwrap_or_default(),
             dormant: false,
-            private: self.kind.private(),
-            locked: false,
+            private: control.is_some_and(|c| c.private),
+            locked: control.is_some_and(|c| c.locked),
         }
     }
 
     /// Seats taken: connected or in their grace.
     pub fn seats(&self) -> u32 {
-        0
+        u32::try_from(self.seats.len()).unwrap_or(u32::MAX)
     }
 
     /// Connected seats.
     pub fn connected(&self) -> u32 {
-        0
+        self.seats.values().filter(|seat| seat.link.is_some()).count() as u32
     }
 
     /// Room time since which no seat is taken, nanoseconds; `None` while one is.
     pub fn empty_since(&self) -> Option<u64> {
-        Some(self.now)
+        self.empty_since
     }
 
-    /// Room time, nanoseconds: it stands still while the room does not tick.
-    pub fn room_time(&self) -> u64 {
-        self.now
+    /// Whether game code waits for anything that only a loaded room brings about: a timer or a task.
+    pub fn waits(&self) -> bool {
+        let timers = self.world.get_resource::<params::TimerBook>().is_some_and(|book| !book.entries.is_empty());
+        timers || self.world.get_resource::<params::TaskQueue>().is_some_and(|tasks| !tasks.flying.is_empty())
+    }
+
+    fn error(&mut self, text: String) {
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(text);
+        }
+        metrics::counter!("tenure_room_errors_total", "kind" => self.kind.name().to_owned()).increment(1);
+    }
+}
+
+impl std::fmt::Debug for RoomWorld {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RoomWorld({}, term {}, tick {}, {} seats)", self.room, self.term, self.tick, self.seats.len())
     }
 }

@@ -1,0 +1,171 @@
+//! Making a world: resources of the framework, systems and handlers of the kind.
+
+use std::{
+    any::TypeId,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use bevy_ecs::{
+    schedule::{IntoScheduleConfigs as _, Schedule},
+    world::World,
+};
+use tenure_shared::{RoomId, Term, Tick};
+
+use super::{Effects, RoomWorld, WorldError, WorldSettings, inputs::InputQueue, known::Known};
+use crate::{
+    plugin::{
+        NetIndex, RoomKind, SeatIndex,
+        params::{
+            BalanceBook, ControlState, DueQueue, GrantQueue, OutQueue, ReplyBook, RngState, RoomInfoState,
+            ScheduleBook, TaskQueue, TickState, TimerBook,
+        },
+    },
+    replication::Replicator,
+    runtime::Wall,
+};
+
+/// What a bare world starts from.
+pub(super) struct Start {
+    pub(super) room: RoomId,
+    pub(super) term: Term,
+    pub(super) tick: Tick,
+    pub(super) version: u64,
+    pub(super) now: u64,
+    pub(super) wall: Wall,
+    pub(super) rng: RngState,
+}
+
+impl RoomWorld {
+    /// A new room: startup systems run, nobody is there.
+    ///
+    /// # Errors
+    /// When the plugin is not the same each time it is built.
+    pub fn create(
+        kind: &Arc<RoomKind>,
+        room: RoomId,
+        settings: &WorldSettings,
+        term: Term,
+        seed: u64,
+        wall: Wall,
+    ) -> Result<Self, WorldError> {
+        let start = Start { room, term, tick: Tick(0), version: 0, now: 0, wall, rng: RngState::seeded(seed) };
+        let mut this = Self::bare(kind, settings, start)?;
+        this.default_resources();
+        this.observe();
+        for mut system in std::mem::take(&mut this.handlers.startup) {
+            if let Err(e) = system.run((), &mut this.world) {
+                this.error(format!("startup: {e}"));
+            }
+        }
+        Ok(this)
+    }
+
+    /// A world with everything but entities, game resources and observers.
+    pub(super) fn bare(kind: &Arc<RoomKind>, settings: &WorldSettings, start: Start) -> Result<Self, WorldError> {
+        let unstable = || WorldError::Unstable(kind.name().to_owned());
+        let mut handlers = kind.handlers().ok_or_else(unstable)?;
+        let registry = kind.registry();
+        let mut world = World::new();
+        let dt = 1_000_000_000 / u64::from(kind.tick_rate().max(1));
+        world.insert_resource(TickState {
+            n: start.tick.0,
+            dt: Duration::from_nanos(dt),
+            now: Duration::from_nanos(start.now),
+            wall: start.wall,
+        });
+        world.insert_resource(RoomInfoState { id: start.room.clone() });
+        world.insert_resource(ControlState { private: kind.private(), ..ControlState::default() });
+        world.insert_resource(start.rng);
+        world.insert_resource(NetIndex::default());
+        world.insert_resource(SeatIndex::default());
+        world.insert_resource(BalanceBook::default());
+        world.insert_resource(ScheduleBook::default());
+        world.insert_resource(ReplyBook::default());
+        let numbers: BTreeMap<TypeId, u16> = registry.events.iter().map(|e| e.type_id).zip(0..).collect();
+        world.insert_resource(OutQueue { numbers: numbers.into(), ..OutQueue::default() });
+        world.insert_resource(TimerBook {
+            names: handlers.timers.keys().cloned().collect(),
+            limit: settings.max_timers,
+            ..TimerBook::default()
+        });
+        world.insert_resource(DueQueue { jobs: handlers.work.keys().cloned().collect(), ..DueQueue::default() });
+        world.insert_resource(GrantQueue {
+            charges: handlers.charges.keys().cloned().collect(),
+            ..GrantQueue::default()
+        });
+        world.insert_resource(TaskQueue {
+            names: handlers.tasks.keys().cloned().collect(),
+            limit: settings.max_tasks,
+            ..TaskQueue::default()
+        });
+        for component in &registry.components {
+            component.erased.register(&mut world).map_err(|reason| WorldError::Value {
+                what: "component",
+                name: component.name.to_string(),
+                reason,
+            })?;
+        }
+        registry.messages.iter().for_each(|(_, message)| message.init(&mut world));
+        let replicator = Replicator::new(registry, &mut world);
+        let mut schedule = Schedule::default();
+        let mut stages = std::mem::take(&mut handlers.stages);
+        stages.sort_by_key(|(set, _)| *set);
+        for pair in stages.windows(2) {
+            schedule.configure_sets((pair[0].0, pair[1].0).chain());
+        }
+        for (_, add) in stages {
+            add(&mut schedule);
+        }
+        handlers.initialize(&mut world);
+        Ok(Self {
+            kind: kind.clone(),
+            room: start.room,
+            settings: settings.clone(),
+            term: start.term,
+            tick: start.tick,
+            version: start.version,
+            now: start.now,
+            dt,
+            wall: start.wall,
+            world,
+            schedule,
+            handlers,
+            replicator,
+            seats: BTreeMap::new(),
+            next_seat: 1,
+            inputs: InputQueue::default(),
+            known: Known::new(settings.max_known),
+            effects: Effects::default(),
+            grants: 0,
+            delivered: BTreeMap::new(),
+            saves: VecDeque::new(),
+            balances_wanted: BTreeSet::new(),
+            interrupted: Vec::new(),
+            carried: Vec::new(),
+            messages: Vec::new(),
+            errors: Vec::new(),
+            empty_since: Some(start.now),
+            last_body: start.now,
+            dirty: true,
+        })
+    }
+
+    /// Makes what no checkpoint has brought.
+    pub(super) fn default_resources(&mut self) {
+        for resource in &self.kind.registry().resources {
+            resource.erased.init(&mut self.world);
+        }
+        for init in &self.handlers.scratch {
+            init(&mut self.world);
+        }
+    }
+
+    /// Observers come last, so that they do not fire for what a restored room has (H12).
+    pub(super) fn observe(&mut self) {
+        for observer in std::mem::take(&mut self.handlers.observers) {
+            observer(&mut self.world);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The stored form of a room: names and versions first, values after them, everything in one fixed order, so that equal worlds give
+//! equal bytes.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bevy_ecs::component::Component;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tenure_shared::{Generation, PlayerId, SeatId, Seq};
+
+use super::RoomWorld;
+use crate::{
+    plugin::{
+        Net, NetIndex, OwnedBy, Seat, encode,
+        params::{Pending, ReplyBook, RngState, TaskQueue, TimerBook, TimerEntry},
+    },
+    runtime::Wall,
+    store::{Checkpoint, GrantId, RoomSummary},
+};
+
+/// Version of [`Stored`].
+pub(super) const FORMAT: u16 = 1;
+
+/// A checkpoint's body.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Stored {
+    pub(super) format: u16,
+    pub(super) now: u64,
+    pub(super) wall: Wall,
+    pub(super) next_net: u64,
+    pub(super) next_seat: u32,
+    pub(super) rng: RngState,
+    /// What the numbers below stand for: name and version.
+    pub(super) components: Vec<(Arc<str>, u32)>,
+    pub(super) entities: Vec<StoredEntity>,
+    pub(super) resources: Vec<(Arc<str>, u32, Bytes)>,
+    pub(super) seats: Vec<StoredSeat>,
+    pub(super) timer_generation: u64,
+    pub(super) timers: Vec<(Arc<str>, u64, TimerEntry)>,
+    pub(super) known: Vec<(PlayerId, Wall)>,
+    pub(super) delivered: Vec<GrantId>,
+    pub(super) next_reply: u64,
+    pub(super) pending: Vec<(u64, Pending)>,
+    pub(super) next_task: u64,
+    pub(super) tasks: Vec<(u64, Arc<str>, u64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct StoredEntity {
+    pub(super) net: u64,
+    pub(super) owner: Option<SeatId>,
+    pub(super) values: Vec<(u16, Bytes)>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct StoredSeat {
+    pub(super) id: SeatId,
+    pub(super) net: u64,
+    pub(super) player: PlayerId,
+    pub(super) generation: Generation,
+    pub(super) applied: Seq,
+}
+
+/// Stored components of an entity that this build does not know: carried along, so that a rollback of a deploy loses nothing.
+#[derive(Component, Default)]
+#[require(Net)]
+pub(super) struct Carried(pub(super) Vec<(Arc<str>, u32, Bytes)>);
+
+impl RoomWorld {
+    /// The room's state, with the next version.
+    pub fn checkpoint(&mut self, dormant: bool) -> Checkpoint {
+        self.version += 1;
+        self.dirty = false;
+        for seat in self.seats.values().filter(|seat| seat.link.is_some()) {
+            self.known.touch(&seat.player, self.wall);
+        }
+        self.remember_save(self.version);
+        let stored = self.stored();
+        let mut body = Vec::new();
+        if let Err(e) = encode(&mut body, &stored) {
+            // Plain data: this cannot fail short of a fault in the encoder. An unreadable body would lose the room.
+            self.error(format!("checkpoint: {e}"));
+        }
+        if body.len() > self.settings.max_checkpoint {
+            let limit = self.settings.max_checkpoint;
+            self.error(format!("the checkpoint has {} bytes; at most {limit} are meant to be", body.len()));
+        }
+        let summary = RoomSummary { dormant, ..self.summary() };
+        Checkpoint { summary, term: self.term, tick: self.tick, version: self.version, body: body.into() }
+    }
+
+    fn stored(&mut self) -> Stored {
+        let (components, entities) = self.stored_entities();
+        let resources = self.stored_resources();
+        let world = &self.world;
+        let net = |seat: &super::SeatState| world.get::<Net>(seat.entity).map_or(0, |net| net.id);
+        let seats = self.seats.iter().filter(|(_, seat)| seat.leaving.is_none());
+        let replies = world.get_resource::<ReplyBook>();
+        let tasks = world.get_resource::<TaskQueue>();
+        let timers = world.get_resource::<TimerBook>();
+        Stored {
+            format: FORMAT,
+            now: self.now,
+            wall: self.wall,
+            next_net: world.get_resource::<NetIndex>().map_or(0, |index| index.next),
+            next_seat: self.next_seat,
+            rng: world.get_resource::<RngState>().cloned().unwrap_or_else(|| RngState::seeded(0)),
+            components,
+            entities,
+            resources,
+            seats: seats
+                .map(|(id, seat)| StoredSeat {
+                    id: *id,
+                    net: net(seat),
+                    player: seat.player.clone(),
+                    generation: seat.generation,
+                    applied: seat.applied,
+                })
+                .collect(),
+            timer_generation: timers.map_or(0, |book| book.generation),
+            timers: timers
+                .map(|book| book.entries.iter().map(|((name, key), t)| (name.clone(), *key, t.clone())).collect())
+                .unwrap_or_default(),
+            known: self.known.all().map(|(player, last)| (player.clone(), last)).collect(),
+            delivered: self.delivered.keys().cloned().collect(),
+            next_reply: replies.map_or(0, |book| book.next),
+            pending: replies.map(|book| book.pending.iter().map(|(n, p)| (*n, *p)).collect()).unwrap_or_default(),
+            next_task: tasks.map_or(0, |tasks| tasks.next),
+            tasks: tasks
+                .map(|tasks| tasks.flying.iter().map(|(n, (name, key))| (*n, name.clone(), *key)).collect())
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Names and versions, and every entity that has something to keep, by rising id.
+    fn stored_entities(&mut self) -> (Vec<(Arc<str>, u32)>, Vec<StoredEntity>) {
+        let kind = self.kind.clone();
+        let persisted: Vec<_> = kind.registry().components.iter().filter(|c| c.persisted).collect();
+        let mut names: Vec<_> = persisted.iter().map(|c| (c.name.clone(), c.migrations.version)).collect();
+        let mut numbers: BTreeMap<(Arc<str>, u32), u16> = names.iter().cloned().zip(0..).collect();
+        let mut entities = Vec::new();
+        let mut faults = Vec::new();
+        let by_id = self.world.get_resource::<NetIndex>().map(|index| index.by_id.clone()).unwrap_or_default();
+        for (net, entity) in by_id {
+            let Ok(entity) = self.world.get_entity(entity) else { continue };
+            let mut values = Vec::new();
+            for (number, component) in (0..).zip(&persisted) {
+                let mut value = Vec::new();
+                match component.erased.save(entity, &mut value) {
+                    Ok(true) => values.push((number, value.into())),
+                    Ok(false) => {}
+                    Err(e) => faults.push(format!("component {:?} of {net} was not saved: {e}", component.name)),
+                }
+            }
+            for (name, version, value) in entity.get::<Carried>().map(|carried| &carried.0).into_iter().flatten() {
+                let next = names.len() as u16;
+                let number = *numbers.entry((name.clone(), *version)).or_insert_with(|| {
+                    names.push((name.clone(), *version));
+                    next
+                });
+                values.push((number, value.clone()));
+            }
+            let owner = entity.get::<OwnedBy>().map(|owned| owned.0);
+            if !values.is_empty() || owner.is_some() || entity.contains::<Seat>() {
+                entities.push(StoredEntity { net, owner, values });
+            }
+        }
+        faults.into_iter().for_each(|fault| self.error(fault));
+        (names, entities)
+    }
+
+    fn stored_resources(&mut self) -> Vec<(Arc<str>, u32, Bytes)> {
+        let kind = self.kind.clone();
+        let mut out = Vec::new();
+        for resource in kind.registry().resources.iter().filter(|r| r.persisted) {
+            let mut value = Vec::new();
+            match resource.erased.save(&self.world, &mut value) {
+                Ok(true) => out.push((resource.name.clone(), resource.migrations.version, value.into())),
+                Ok(false) => {}
+                Err(e) => self.error(format!("resource {:?} was not saved: {e}", resource.name)),
+            }
+        }
+        out.extend(self.carried.iter().cloned());
+        out.sort_by(|a, b| a.0.cmp(&b.0));
+        out
+    }
+}

@@ -1,0 +1,120 @@
+//! Durable work in a tick: due items, answers of ledgers, and what game code decided. All of it is one commit with the tick's
+//! checkpoint (H6).
+
+use std::sync::Arc;
+
+use tenure_shared::wire::{self, ServerMessage};
+
+use super::{DueWork, GrantResult, RoomWorld};
+use crate::{
+    plugin::{
+        Granted, Outcome,
+        params::{DueQueue, GrantQueue},
+    },
+    store::{Applied, Grant, GrantId, WorkId, WorkItem},
+};
+
+impl RoomWorld {
+    /// An item is due: its handler runs; done or failed, never both, never neither.
+    pub(super) fn due(&mut self, due: DueWork) {
+        if let Some(reward) = due.reward {
+            return self.reward(&due.item, &reward);
+        }
+        let WorkItem { id, due, attempt, payload, .. } = due.item;
+        let marks = self.effect_marks();
+        let result = match self.handlers.work.get_mut(&id.job) {
+            None => Err(format!("job {:?} is not registered in this build", id.job)),
+            Some(runner) => runner
+                .run(&mut self.world, id.key.clone(), due, attempt, &payload)
+                .map_err(|refuse| refuse.reason().to_owned()),
+        };
+        match result {
+            Ok(()) => self.effects.completed.push(id),
+            Err(reason) => {
+                self.effect_rollback(marks);
+                self.effects.failed.push((id, reason));
+            }
+        }
+    }
+
+    /// What a ledger did is given to game code once, and shown to the player (H8).
+    pub(super) fn deliver(&mut self, result: GrantResult) {
+        let GrantResult { grant, applied, balances } = result;
+        self.effects.delivered.push(grant.id.clone());
+        if self.delivered.contains_key(&grant.id) {
+            return;
+        }
+        self.delivered.insert(grant.id.clone(), None);
+        self.learn_balances(&grant.player, &balances);
+        let outcome = match applied {
+            Applied::Given(given) | Applied::Already(given) => Outcome::Given(given),
+            Applied::Insufficient => Outcome::Insufficient,
+        };
+        let seat = self.seat_of(&grant.player);
+        if let (Outcome::Given(given), Some(seat)) = (&outcome, seat) {
+            let granted = wire::Granted {
+                source: grant.source.to_string(),
+                scheduled_for: grant.scheduled_for.map(|at| at.millis()),
+                grants: given.iter().map(|(currency, amount)| (currency.to_string(), *amount)).collect(),
+                balances,
+            };
+            self.tell(seat, &ServerMessage::Granted(granted));
+        }
+        let granted = Granted {
+            id: grant.id.0.clone(),
+            player: grant.player,
+            seat: seat.and_then(|id| self.seats.get(&id)).map(|seat| seat.entity),
+            source: grant.source,
+            scheduled_for: grant.scheduled_for,
+            outcome,
+        };
+        self.hook(|h| &mut h.on_granted, granted.clone());
+        let charge = grant.amounts.values().any(|amount| *amount < 0);
+        if charge && let Some(runner) = self.handlers.charges.get_mut(&granted.source) {
+            if let Err(e) = runner.run(&mut self.world, &granted, &grant.token) {
+                self.error(format!("charge {:?} of {}: {e}", granted.source, granted.player));
+            }
+        } else if charge {
+            self.error(format!("charge {:?} of {} has no handler in this build", granted.source, granted.player));
+        }
+    }
+
+    /// Takes what game code decided in this tick.
+    pub(super) fn collect_durable(&mut self) {
+        let mut faults = Vec::new();
+        if let Some(mut queue) = self.world.get_resource_mut::<DueQueue>()
+            && (!queue.scheduled.is_empty() || !queue.cancelled.is_empty())
+        {
+            for (job, key) in std::mem::take(&mut queue.cancelled) {
+                self.effects.cancelled.push(WorkId { room: self.room.clone(), job, key });
+            }
+            for item in std::mem::take(&mut queue.scheduled) {
+                let id = WorkId { room: self.room.clone(), job: item.job, key: item.key };
+                let payload = item.payload.into();
+                self.effects.scheduled.push(WorkItem { id, due: item.at, attempt: 0, parked: None, payload });
+            }
+        }
+        if let Some(mut queue) = self.world.get_resource_mut::<DueQueue>() {
+            queue.faults.take(&mut faults);
+        }
+        let mut grants = Vec::new();
+        if let Some(mut queue) = self.world.get_resource_mut::<GrantQueue>() {
+            grants = std::mem::take(&mut queue.grants);
+            queue.faults.take(&mut faults);
+        }
+        for grant in grants {
+            self.grants += 1;
+            let id = format!("{}/{}/{}/{}", self.room, self.term, self.tick, self.grants);
+            self.effects.grants.push(Grant {
+                id: GrantId(Arc::from(id)),
+                player: grant.player,
+                source: grant.source,
+                scheduled_for: None,
+                amounts: grant.amounts,
+                cap: None,
+                token: grant.token.into(),
+            });
+        }
+        faults.into_iter().for_each(|fault| self.error(fault));
+    }
+}

@@ -1,0 +1,217 @@
+//! A room from its checkpoint: whole again, and no news to any system (H12). Damaged bytes are an error, never a panic.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use bevy_ecs::{
+    change_detection::{DetectChangesMut as _, MAX_CHANGE_AGE, Tick as ChangeTick},
+    entity::Entity,
+    world::World,
+};
+use bytes::Bytes;
+use tenure_shared::{NetId, Term};
+
+use super::{
+    RoomWorld, WorldError, WorldSettings,
+    build::Start,
+    checkpoint::{Carried, FORMAT, Stored, StoredEntity, StoredSeat},
+    seats::SeatState,
+};
+use crate::{
+    plugin::{
+        Migrations, Net, NetIndex, OwnedBy, RoomKind, Seat, decode,
+        params::{ControlState, ReplyBook, TaskQueue, TimerBook},
+    },
+    store::Checkpoint,
+};
+
+/// A restored room skips so many seat numbers: seats given after the checkpoint and forgotten with it are never given again, and a
+/// late message to one of them finds nobody.
+const SKIPPED_SEATS: u32 = 1_000;
+
+impl RoomWorld {
+    /// A room from its checkpoint. Seats come back disconnected, in their grace, whole again; nothing is news to systems (H12).
+    ///
+    /// # Errors
+    /// When the checkpoint cannot be read by this build. It never panics.
+    pub fn restore(
+        kind: &Arc<RoomKind>,
+        settings: &WorldSettings,
+        term: Term,
+        checkpoint: &Checkpoint,
+    ) -> Result<Self, WorldError> {
+        let stored: Stored = decode(&checkpoint.body).map_err(WorldError::Damaged)?;
+        if stored.format != FORMAT {
+            return Err(WorldError::Damaged(format!("format {}; this build reads {FORMAT}", stored.format)));
+        }
+        let start = Start {
+            room: checkpoint.summary.room.clone(),
+            term,
+            tick: checkpoint.tick,
+            version: checkpoint.version,
+            now: stored.now,
+            wall: stored.wall,
+            rng: stored.rng.clone(),
+        };
+        let mut this = Self::bare(kind, settings, start)?;
+        this.next_seat = stored.next_seat.saturating_add(SKIPPED_SEATS);
+        this.restore_books(&stored, checkpoint);
+        this.restore_entities(&stored.components, &stored.entities)?;
+        this.restore_seats(&stored.seats)?;
+        this.restore_resources(stored.resources)?;
+        this.default_resources();
+        if let Some(mut index) = this.world.get_resource_mut::<NetIndex>() {
+            index.gone.clear();
+        }
+        age_everything(&mut this.world);
+        this.world.clear_trackers();
+        this.observe();
+        this.replicator.assume_shown(&this.world);
+        this.dirty = false;
+        Ok(this)
+    }
+
+    fn restore_books(&mut self, stored: &Stored, checkpoint: &Checkpoint) {
+        for (player, last) in &stored.known {
+            self.known.touch(player, *last);
+        }
+        self.delivered = stored.delivered.iter().map(|id| (id.clone(), Some(checkpoint.version))).collect();
+        let world = &mut self.world;
+        if let Some(mut control) = world.get_resource_mut::<ControlState>() {
+            control.locked = checkpoint.summary.locked;
+            control.private = checkpoint.summary.private;
+            control.metadata = checkpoint.summary.metadata.clone();
+        }
+        if let Some(mut index) = world.get_resource_mut::<NetIndex>() {
+            index.next = stored.next_net;
+        }
+        if let Some(mut book) = world.get_resource_mut::<TimerBook>() {
+            book.generation = stored.timer_generation;
+            for (name, key, entry) in &stored.timers {
+                let mut entry = entry.clone();
+                entry.period = entry.period.map(|period| period.max(1));
+                book.entries.insert((name.clone(), *key), entry);
+            }
+        }
+        if let Some(mut book) = world.get_resource_mut::<ReplyBook>() {
+            book.next = stored.next_reply;
+            book.pending = stored.pending.iter().copied().collect();
+        }
+        if let Some(mut tasks) = world.get_resource_mut::<TaskQueue>() {
+            tasks.next = stored.next_task;
+            tasks.flying = stored.tasks.iter().map(|(n, name, key)| (*n, (name.clone(), *key))).collect();
+            self.interrupted = tasks.flying.keys().copied().collect();
+        }
+    }
+
+    fn restore_entities(&mut self, names: &[(Arc<str>, u32)], entities: &[StoredEntity]) -> Result<(), WorldError> {
+        let kind = self.kind.clone();
+        let known: Vec<_> = names
+            .iter()
+            .map(|(name, version)| {
+                let def = kind.registry().components.iter().find(|c| c.name == *name);
+                def.map(|def| check_version("component", name, *version, &def.migrations).map(|()| def)).transpose()
+            })
+            .collect::<Result<_, _>>()?;
+        let mut seen = BTreeSet::new();
+        for stored in entities {
+            if stored.net == 0 || !seen.insert(stored.net) {
+                return Err(WorldError::Damaged(format!("entity {} comes twice or has no number", stored.net)));
+            }
+            let mut entity = self.world.spawn(Net { id: stored.net });
+            let mut carried = Vec::new();
+            for (number, value) in &stored.values {
+                let at = usize::from(*number);
+                let Some((name, version)) = names.get(at) else {
+                    return Err(WorldError::Damaged(format!("component {number} has no name")));
+                };
+                let Some(def) = known.get(at).copied().flatten() else {
+                    carried.push((name.clone(), *version, value.clone()));
+                    continue;
+                };
+                let loaded = def
+                    .migrations
+                    .apply(*version, value)
+                    .and_then(|migrated| def.erased.load(&mut entity, migrated.as_deref().unwrap_or(value)));
+                loaded.map_err(|reason| WorldError::Value { what: "component", name: name.to_string(), reason })?;
+            }
+            if !carried.is_empty() {
+                entity.insert(Carried(carried));
+            }
+            if let Some(owner) = stored.owner {
+                entity.insert(OwnedBy(owner));
+            }
+        }
+        if let Some(mut index) = self.world.get_resource_mut::<NetIndex>() {
+            index.next = seen.last().copied().unwrap_or(0).max(index.next);
+        }
+        Ok(())
+    }
+
+    fn restore_seats(&mut self, seats: &[StoredSeat]) -> Result<(), WorldError> {
+        for stored in seats {
+            let index = self.world.get_resource::<NetIndex>();
+            let entity: Option<Entity> = index.and_then(|index| index.by_id.get(&stored.net).copied());
+            let twice = self.seats.contains_key(&stored.id) || self.seat_of(&stored.player).is_some();
+            let Some(entity) = entity.filter(|entity| !twice && self.world.get::<Seat>(*entity).is_none()) else {
+                return Err(WorldError::Damaged(format!("seat {} has no entity of its own", stored.id)));
+            };
+            let (id, player) = (stored.id, stored.player.clone());
+            let seat = Seat { id, player: player.clone(), connected: false, since: self.now };
+            self.world.entity_mut(entity).insert(seat);
+            self.index(id, &player, entity);
+            let mut state = SeatState::new(entity, player.clone());
+            state.generation = stored.generation;
+            (state.applied, state.saved, state.queued) = (stored.applied, stored.applied, stored.applied);
+            state.gone_since = Some(self.now);
+            self.seats.insert(id, state);
+            self.next_seat = self.next_seat.max(id.0.saturating_add(1));
+            self.balances_wanted.insert(player);
+        }
+        self.empty_since = self.seats.is_empty().then_some(self.now);
+        Ok(())
+    }
+
+    fn restore_resources(&mut self, resources: Vec<(Arc<str>, u32, Bytes)>) -> Result<(), WorldError> {
+        let kind = self.kind.clone();
+        for (name, version, value) in resources {
+            let Some(def) = kind.registry().resources.iter().find(|r| r.name == name) else {
+                self.carried.push((name, version, value));
+                continue;
+            };
+            check_version("resource", &name, version, &def.migrations)?;
+            def.migrations
+                .apply(version, &value)
+                .and_then(|migrated| def.erased.load(&mut self.world, migrated.as_deref().unwrap_or(&value)))
+                .map_err(|reason| WorldError::Value { what: "resource", name: name.to_string(), reason })?;
+        }
+        Ok(())
+    }
+
+    /// The entity of a number on the wire, for tests and tools.
+    pub fn entity(&self, id: NetId) -> Option<Entity> {
+        self.world.get_resource::<NetIndex>()?.by_id.get(&id.0).copied()
+    }
+}
+
+fn check_version(what: &'static str, name: &str, stored: u32, known: &Migrations) -> Result<(), WorldError> {
+    if stored <= known.version {
+        return Ok(());
+    }
+    Err(WorldError::Newer { what, name: name.to_owned(), stored, known: known.version })
+}
+
+/// Makes everything in the world old news: components, those that others required, and resources (they live on entities).
+fn age_everything(world: &mut World) {
+    let tick = ChangeTick::new(world.change_tick().get().wrapping_sub(MAX_CHANGE_AGE));
+    let mut all: Vec<(Entity, bevy_ecs::component::ComponentId)> = Vec::new();
+    for archetype in world.archetypes().iter() {
+        for entity in archetype.entities() {
+            all.extend(archetype.iter_components().map(|component| (entity.id(), component)));
+        }
+    }
+    for (entity, component) in all {
+        if let Some(mut value) = world.get_mut_by_id(entity, component) {
+            value.set_last_added(tick);
+        }
+    }
+}

@@ -16,9 +16,10 @@ impl Task {
         now: Mono,
         run: impl FnOnce(&mut Machine, &View<'_>, &mut Vec<Effect>),
     ) {
-        let mut out = Vec::new();
+        let mut out = std::mem::take(&mut self.scratch);
         run(&mut self.machine, &self.site.view(&self.conn, self.loopback, now), &mut out);
-        self.effects.extend(out);
+        self.effects.extend(out.drain(..));
+        self.scratch = out;
         while let Some(effect) = self.effects.pop_front() {
             self.carry_out(cx, now, effect);
         }

@@ -129,7 +129,7 @@ fn answer(front: &Arc<Front>, mut request: Request<Incoming>, peer: IpAddr, plac
         Ok(switching) => switching,
         Err((reason, refusal)) => {
             metrics::upgrade_refused(reason);
-            return refusal;
+            return *refusal;
         }
     };
     let upgraded = hyper::upgrade::on(&mut request);

@@ -1,5 +1,7 @@
 //! A fan-out that is behind: state is lost first, tails never, and what does not fit is given back.
 
+#![expect(clippy::disallowed_methods, reason = "a test runs its own task")]
+
 use std::{
     sync::OnceLock,
     task::{Context, Waker},
@@ -69,7 +71,7 @@ async fn when_it_is_behind_state_is_lost_first_and_tails_never() {
     let conn = shared.conns.insert(|id| Conn::new(id, Box::new(ours), bounds));
     conn.lock().expect(room(), (Term(0), Tick(0)));
     conn.attached(attached(conn.id)).expect("expected");
-    conn.lock().release(&mut Context::from_waker(Waker::noop()), Mono(0), Bytes::new(), &Bytes::new(), Bytes::new());
+    conn.lock().release(&mut Context::from_waker(Waker::noop()), Mono(0), &Bytes::new(), &Bytes::new(), &Bytes::new());
 
     let (fan_out, mut tasks) = FanOut::new(1, &shared);
     for tick in 1..=MAILBOX as u64 {

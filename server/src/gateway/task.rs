@@ -284,7 +284,7 @@ impl Task {
 
     fn slow(&mut self, cx: &mut Context<'_>, now: Mono) {
         self.step(cx, now, |machine, _, out| {
-            machine.close(CloseCode::SlowConsumer, "the client reads too slowly", out)
+            machine.close(CloseCode::SlowConsumer, "the client reads too slowly", out);
         });
     }
 

@@ -77,7 +77,7 @@ fn attached_to(room: RoomId, generation: u32, tick: u64) -> Attached {
         hash: 0,
         table: None,
         snapshot: Bytes::new(),
-        rolled_back: tick % 2 == 0,
+        rolled_back: tick.is_multiple_of(2),
     }
 }
 

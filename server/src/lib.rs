@@ -5,6 +5,7 @@ pub mod config;
 pub mod gateway;
 pub mod link;
 pub mod ops;
+pub mod ownership;
 pub mod plugin;
 pub mod replication;
 pub mod room;

@@ -37,6 +37,9 @@ mod rows;
 mod sessions;
 mod work;
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 pub(in crate::store) use kv::start;
@@ -146,6 +149,11 @@ pub fn check_format(kv: &mut dyn Kv) -> Result<(), Error> {
             "the store has format {found}; this build reads formats up to {FORMAT}: use the build that wrote it, or a newer one"
         ))),
     }
+}
+
+#[cfg(test)]
+pub(in crate::store) fn set_format(kv: &mut dyn Kv, format: u32) -> Result<(), Error> {
+    put(kv, keys::FORMAT, &format)
 }
 
 /// Writes the tombstone of every member: for a backend that knows that no process of them lives, since it holds the only lock.

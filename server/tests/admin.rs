@@ -97,13 +97,15 @@ impl Source for Node {
         let room = RoomReport {
             room: room(),
             shard: ShardId(3),
-            term: Term(1_764_446_400_123_457),
-            tick: Tick(99),
-            tick_rate: 20,
+            term: Some(Term(1_764_446_400_123_457)),
+            tick: Some(Tick(99)),
+            tick_rate: Some(20),
             seats: 2,
-            connected: 1,
-            max_seats: 50,
+            connected: Some(1),
+            max_seats: Some(50),
             state: "running".into(),
+            ticks_dropped: 3,
+            reason: None,
         };
         StatusReport {
             node: "n1".into(),
@@ -232,7 +234,7 @@ async fn the_page_and_its_state_are_served_on_loopback() {
     let body = state.split_once("\r\n\r\n").expect("a body").1;
     let report: StatusReport = serde_json::from_str(body).expect("a report");
     assert_eq!(report.events[0].text, "room <b>opened</b>");
-    assert_eq!(report.rooms[0].term, Term(1_764_446_400_123_457));
+    assert_eq!(report.rooms[0].term, Some(Term(1_764_446_400_123_457)));
     assert_eq!(status_of(&ask(running.address, "GET", "/admin/state", "Host: rebound.example\r\n").await), 403);
 }
 

@@ -1,4 +1,5 @@
 //! The way through: login, join, play, leave; the rooms that are found and created; what is asked at the wrong time.
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "a test")]
 
 mod gateway_support;
 

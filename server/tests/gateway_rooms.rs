@@ -1,4 +1,5 @@
 //! What a room's fate means for its members: restored, busy, gone; and how a gateway goes away.
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "a test")]
 
 mod gateway_support;
 
@@ -37,7 +38,10 @@ async fn a_restored_room_gets_its_unsaved_inputs_again() {
                 order.push("rolled back");
                 None
             }
-            ServerMessage::Snapshot { term: Term(9), tick: Tick(4), .. } => Some(order.push("snapshot")),
+            ServerMessage::Snapshot { term: Term(9), tick: Tick(4), .. } => {
+                order.push("snapshot");
+                Some(())
+            }
             _ => None,
         })
         .await;
@@ -112,12 +116,13 @@ async fn unsaved_inputs_are_bounded_by_count_and_age() {
     rig.node.tick(&arena(), 1, |_| (Vec::new(), 3));
     client.expect(|m| matches!(m, ServerMessage::Frame { .. }).then_some(())).await;
     client.input(6).await;
-    client
+    let why = client
         .expect(|m| match m {
-            ServerMessage::Refused { seq: Seq(6), message, .. } => Some(assert!(message.contains("saved"))),
+            ServerMessage::Refused { seq: Seq(6), message, .. } => Some((*message).to_owned()),
             _ => None,
         })
         .await;
+    assert!(why.contains("saved"), "{why}");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::{
-    ops::{HistoryReport, LedgerReport, StatusReport, WorkReport},
+    ops::{HistoryReport, LedgerReport, RoomReport, StatusReport, WorkReport},
     timers::preview::utc_text as time,
 };
 
@@ -39,19 +39,7 @@ pub(super) fn status(report: &StatusReport) -> String {
     line!(out, "rooms {}, dormant {}, parked {}", counts.rooms, counts.dormant, counts.parked_rooms);
     line!(out, "work overdue {}", counts.overdue);
     for room in report.rooms.iter().take(ROOMS) {
-        line!(
-            out,
-            "  {} {}: {} of {}/{} seats, tick {} at {} Hz, shard {} term {}",
-            room.room,
-            room.state,
-            room.connected,
-            room.seats,
-            room.max_seats,
-            room.tick,
-            room.tick_rate,
-            room.shard,
-            room.term
-        );
+        line!(out, "  {}", one_room(room));
     }
     if report.rooms.len() > ROOMS {
         line!(out, "  … and {} more", report.rooms.len() - ROOMS);
@@ -59,6 +47,32 @@ pub(super) fn status(report: &StatusReport) -> String {
     for schedule in &report.schedules {
         let next = schedule.next.map_or_else(|| "never".to_owned(), time);
         line!(out, "  {} next {next} ({}, rooms {})", schedule.id, schedule.rule, schedule.rooms);
+    }
+    out
+}
+
+fn one_room(room: &RoomReport) -> String {
+    let mut out = format!("{} {}: ", room.room, room.state);
+    if let Some(connected) = room.connected {
+        out.push_str(&format!("{connected} of "));
+    }
+    out.push_str(&room.seats.to_string());
+    if let Some(most) = room.max_seats {
+        out.push_str(&format!("/{most}"));
+    }
+    out.push_str(" seats");
+    if let (Some(tick), Some(rate)) = (room.tick, room.tick_rate) {
+        out.push_str(&format!(", tick {tick} at {rate} Hz"));
+    }
+    out.push_str(&format!(", shard {}", room.shard));
+    if let Some(term) = room.term {
+        out.push_str(&format!(" term {term}"));
+    }
+    if room.ticks_dropped > 0 {
+        out.push_str(&format!(", {} ticks dropped", room.ticks_dropped));
+    }
+    if let Some(reason) = &room.reason {
+        out.push_str(&format!(": {reason}"));
     }
     out
 }

@@ -121,6 +121,15 @@ pub(super) fn optional_text(most: usize) -> Rule<Option<String>> {
     })
 }
 
+/// A part of a room id: 1 to `most` of `[a-z0-9_-]`.
+pub(super) fn label(most: usize) -> Rule<String> {
+    Rule::new(format!("1 to {most} characters of [a-z0-9_-]"), move |raw| {
+        let text = text_of(raw)?;
+        let fits = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'_' | b'-');
+        ((1..=most).contains(&text.len()) && text.bytes().all(fits)).then(|| text.to_owned())
+    })
+}
+
 /// A filter of logs, as `tracing` reads it.
 pub(super) fn log_filter() -> Rule<String> {
     Rule::new("levels like \"info\" or \"warn,tenure::gateway=debug\"", |raw| {

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::{
     rule::{
-        DAY, HOUR, KIB, MIB, MINUTE, SECOND, duration, listen, log_filter, ms, number, one_of, optional_path,
+        DAY, HOUR, KIB, MIB, MINUTE, SECOND, duration, label, listen, log_filter, ms, number, one_of, optional_path,
         optional_text, path, size, some_of, switch, text,
     },
     section::section,
@@ -47,6 +47,8 @@ section! {
         roles: Vec<Role> = some_of(&[("gateway", Role::Gateway), ("room", Role::Room)]);
         /// Number that a deploy sets, higher for a rollback too; 0 is unset.
         revision: u64 = number(0..=u64::from(u32::MAX));
+        /// Region of rooms that are asked for without one.
+        region: String = label(32);
         /// Where players reach this node from outside; `None`: the address of `gateway.listen`.
         public_url: Option<String> = optional_text(256);
     }
@@ -127,7 +129,7 @@ section! {
         unsaved_inputs: usize = number(16..=65_536);
         /// Their bytes.
         unsaved_bytes: usize = size(4 * KIB..=16 * MIB);
-        /// Age at which unsaved inputs make the room save early.
+        /// Age of the oldest unsaved input at which no more are taken.
         unsaved_age: Duration = duration(SECOND..=10 * MINUTE);
         /// How long a seat without a socket is kept.
         reconnect_grace: Duration = duration(Duration::ZERO..=DAY);
@@ -149,7 +151,9 @@ section! {
         restarts: u32 = number(0..=1_000);
         /// The time in which restarts are counted.
         restart_window: Duration = duration(SECOND..=DAY);
-        /// How long a thread whose tick does not return may live on before the process ends (exit code 70).
+        /// A tick that takes longer is a stall: its room's shard is given up.
+        stall_after: Duration = duration(ms(100)..=10 * MINUTE);
+        /// How long a thread whose tick does not return may live on after that before the process ends (exit code 70).
         kill_after: Duration = duration(SECOND..=10 * MINUTE);
         /// Grants decided in one step; larger decisions go in pages.
         max_grants_per_step: usize = number(1..=10_000);
@@ -157,6 +161,12 @@ section! {
         max_known: usize = number(1..=1_000_000);
         /// Futures of game code running at a time in one room.
         max_tasks: usize = number(1..=100_000);
+        /// Local timers of one room.
+        max_timers: usize = number(1..=1_000_000);
+        /// Requests of players that one room may leave open for a later answer.
+        max_pending_replies: usize = number(1..=1_000_000);
+        /// Bytes of messages to one seat that wait for the next frame.
+        max_out_bytes: usize = size(4 * KIB..=16 * MIB);
     }
 }
 

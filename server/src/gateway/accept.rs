@@ -129,7 +129,7 @@ fn answer(front: &Arc<Front>, mut request: Request<Incoming>, peer: IpAddr, plac
         Ok(switching) => switching,
         Err((reason, refusal)) => {
             metrics::upgrade_refused(reason);
-            return refusal;
+            return *refusal;
         }
     };
     let upgraded = hyper::upgrade::on(&mut request);
@@ -160,5 +160,10 @@ async fn socket(front: &Front, io: Box<dyn Stream>, peer: IpAddr, part: Vec<u8>)
     let bounds = site.limits.outgoing;
     let conn = site.conns.insert(|id| Conn::new(id, io, bounds));
     site.metrics.sockets.increment(1.0);
-    task::serve(site, conn, peer, part).await;
+    let id = conn.id;
+    tokio::select! {
+        () = task::serve(site, conn, peer, part) => {}
+        // The node ends without waiting for its sockets.
+        () = front.tasks.shutdown().stopped() => front.site.conns.remove(id),
+    }
 }

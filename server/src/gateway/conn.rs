@@ -182,7 +182,7 @@ impl Inner {
             return Shown::Stale;
         }
         seat.floor = (term, tick);
-        self.show(now, Bytes::new(), snapshot);
+        self.show(now, &Bytes::new(), snapshot);
         Shown::Yes
     }
 
@@ -206,23 +206,23 @@ impl Inner {
             held.frames.push((Bytes::new(), before));
             held.lost = true;
         } else {
-            self.show(now, before, &member.snapshot);
+            self.show(now, &before, &member.snapshot);
         }
         self.waker.wake_by_ref();
         Shown::Yes
     }
 
-    fn show(&mut self, now: Mono, before: Bytes, snapshot: &Bytes) {
+    fn show(&mut self, now: Mono, before: &Bytes, snapshot: &Bytes) {
         let mut cx = Context::from_waker(&self.waker);
         let written = self.out.snapshot(&mut *self.io, &mut cx, now, before, snapshot);
         self.settle(written);
     }
 
     /// Writes `joined` and the snapshot, then the frames that came meanwhile.
-    pub(super) fn release(&mut self, cx: &mut Context<'_>, now: Mono, joined: Bytes, snapshot: &Bytes, after: Bytes) {
+    pub(super) fn release(&mut self, cx: &mut Context<'_>, now: Mono, joined: &Bytes, snapshot: &Bytes, after: &Bytes) {
         let Some(held) = self.seat.as_mut().and_then(|seat| seat.held.take()) else { return };
         self.out.fresh();
-        let write = || {
+        let mut write = || {
             self.out.snapshot(&mut *self.io, cx, now, joined, snapshot)?;
             if !after.is_empty() {
                 self.out.message(&mut *self.io, cx, now, after)?;
@@ -240,7 +240,7 @@ impl Inner {
     }
 
     /// Writes a message that must not be left out.
-    pub(super) fn message(&mut self, cx: &mut Context<'_>, now: Mono, bytes: Bytes) {
+    pub(super) fn message(&mut self, cx: &mut Context<'_>, now: Mono, bytes: &Bytes) {
         let written = self.out.message(&mut *self.io, cx, now, bytes);
         self.settle(written);
     }

@@ -74,7 +74,7 @@ fn give(conn: &Conn, term: u64, tick: u64, tail: &[u8]) -> Shown {
 
 fn enter(conn: &Conn, snapshot: &Bytes) {
     let mut cx = Context::from_waker(Waker::noop());
-    conn.lock().release(&mut cx, Mono(0), encode(&ServerMessage::Left { id: 99 }), snapshot, Bytes::new());
+    conn.lock().release(&mut cx, Mono(0), &encode(&ServerMessage::Left { id: 99 }), snapshot, &Bytes::new());
 }
 
 /// What came out, as short words.

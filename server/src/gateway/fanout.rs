@@ -246,3 +246,7 @@ impl LaneTask {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "fanout_tests.rs"]
+mod tests;

@@ -128,7 +128,7 @@ impl Gateway {
     pub async fn start_on(listener: impl Listener, parts: GatewayParts) -> Result<Self, Error> {
         let addr = listener.local_addr().map_err(|error| Error::Listen { addr: parts.config.listen, error })?;
         let stop = parts.tasks.shutdown().child();
-        let front = Arc::new(build(parts, &stop).await?);
+        let front = Arc::new(build(parts).await?);
         let accepting = accept::accept(front.clone(), listener, stop.clone());
         front.tasks.spawn("gateway_accept", Kind::Job, accepting);
         Ok(Self { addr, front, stop })
@@ -145,7 +145,7 @@ impl Gateway {
     }
 }
 
-async fn build(parts: GatewayParts, stop: &Shutdown) -> Result<accept::Front, Error> {
+async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
     let GatewayParts { config, auth, unsaved, server, region, node, store, clock, rng, tasks, assets } = parts;
     let secret = guest_secret(&store, &rng).await?;
     let auth = auth::Auth::new(&auth, config.guests, secret.as_bytes())?;
@@ -165,8 +165,10 @@ async fn build(parts: GatewayParts, stop: &Shutdown) -> Result<accept::Front, Er
     let (gateway, uplink) = node.connect(Arc::new(fan_out));
     let uplink = shared.uplink.get_or_init(|| uplink).clone();
     for lane in lane_tasks {
-        // Not within the runtime's budget per task: it would stop writes after 128 and count the sockets as blocked.
-        tasks.spawn("gateway_fanout", Kind::Essential, tokio::task::coop::unconstrained(lane.run(stop.clone())));
+        // Not within the runtime's budget per task: it would stop writes after 128 and count the sockets as blocked. To the end of
+        // the node, not of the gateway: seats that are taken while it stops must be given back.
+        let run = tokio::task::coop::unconstrained(lane.run(tasks.shutdown().clone()));
+        tasks.spawn("gateway_fanout", Kind::Essential, run);
     }
     let millis = |d: std::time::Duration| u32::try_from(d.as_millis()).unwrap_or(u32::MAX);
     let site = Arc::new(task::Site {

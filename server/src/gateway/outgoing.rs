@@ -160,10 +160,9 @@ impl Outgoing {
         io: &mut dyn Stream,
         cx: &mut Context<'_>,
         now: Mono,
-        bytes: Bytes,
+        bytes: &Bytes,
     ) -> Result<(), Broken> {
-        let all = 0..bytes.len();
-        self.frame(io, cx, now, &Bytes::new(), &bytes, all)
+        self.frame(io, cx, now, &Bytes::new(), bytes, 0..bytes.len())
     }
 
     /// Writes a snapshot, with `before` in front of it in the same message: from here on state may follow again.
@@ -172,7 +171,7 @@ impl Outgoing {
         io: &mut dyn Stream,
         cx: &mut Context<'_>,
         now: Mono,
-        before: Bytes,
+        before: &Bytes,
         snapshot: &Bytes,
     ) -> Result<(), Broken> {
         if !before.is_empty() {

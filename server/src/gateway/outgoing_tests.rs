@@ -142,7 +142,7 @@ fn a_slow_client_loses_state_gets_one_snapshot_and_no_tail_is_lost() {
     out.snapshot_asked(at(1_300));
     assert!(!out.wants_snapshot(), "it is asked for once");
     send(&mut out, &mut io, at(1_310), &[5; 100], &[105]).expect("only the tail");
-    out.snapshot(&mut io, &mut cx(), at(1_320), Bytes::new(), &Bytes::from_static(&[7, 7, 7])).expect("shown");
+    out.snapshot(&mut io, &mut cx(), at(1_320), &Bytes::new(), &Bytes::from_static(&[7, 7, 7])).expect("shown");
     send(&mut out, &mut io, at(1_330), &[6; 100], &[]).expect("state flows again");
     let all = frames(&io.taken);
     assert_eq!(all[3..], [(2, vec![105]), (2, vec![7, 7, 7]), (2, vec![6; 100])]);
@@ -173,7 +173,7 @@ fn a_snapshot_larger_than_the_bound_is_sent_to_a_client_that_has_drained() {
     out.leave_state_out();
     assert!(out.wants_snapshot());
     out.snapshot_asked(at(0));
-    out.snapshot(&mut io, &mut cx(), at(0), Bytes::new(), &Bytes::from(vec![7; 5_000])).expect("waits");
+    out.snapshot(&mut io, &mut cx(), at(0), &Bytes::new(), &Bytes::from(vec![7; 5_000])).expect("waits");
     io.room = usize::MAX;
     out.flush(&mut io, &mut cx()).expect("flushed");
     assert_eq!(frames(&io.taken), [(2, vec![7; 5_000])]);
@@ -271,5 +271,5 @@ proptest! {
 }
 
 fn head_len(payload: usize) -> usize {
-    frame::Head::binary(payload).as_slice().len()
+    Head::binary(payload).as_slice().len()
 }

@@ -52,7 +52,7 @@ impl<T> Slab<T> {
         };
         let slot = &mut part.slots[index as usize];
         slot.generation += 1;
-        let id = ConnId(u64::from(slot.generation) << 32 | u64::from(index) * PARTS as u64 + at as u64);
+        let id = ConnId((u64::from(slot.generation) << 32) | (u64::from(index) * PARTS as u64 + at as u64));
         let value = Arc::new(make(id));
         slot.value = Some(value.clone());
         self.len.fetch_add(1, Ordering::AcqRel);

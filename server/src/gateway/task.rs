@@ -96,6 +96,8 @@ struct Task {
     reader: Reader,
     machine: Machine,
     effects: VecDeque<Effect>,
+    /// Kept for its memory: what a step wants is collected here.
+    scratch: Vec<Effect>,
     /// Questions to the store: at most one per state of the machine, and an acknowledgement.
     asks: VecDeque<Ask>,
     answer: Option<Answer>,
@@ -128,6 +130,7 @@ pub(super) async fn serve(site: Arc<Site>, conn: Arc<Conn>, peer: IpAddr, part: 
         reader: Reader::new(part, limits.login_message),
         machine: Machine::new(),
         effects: VecDeque::new(),
+        scratch: Vec::new(),
         asks: VecDeque::new(),
         answer: None,
         detaches: VecDeque::new(),
@@ -281,7 +284,7 @@ impl Task {
 
     fn slow(&mut self, cx: &mut Context<'_>, now: Mono) {
         self.step(cx, now, |machine, _, out| {
-            machine.close(CloseCode::SlowConsumer, "the client reads too slowly", out)
+            machine.close(CloseCode::SlowConsumer, "the client reads too slowly", out);
         });
     }
 

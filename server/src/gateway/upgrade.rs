@@ -40,7 +40,7 @@ impl Origins {
 ///
 /// # Errors
 /// The answer that refuses, and a word for the counter.
-pub(super) fn check<B>(request: &Request<B>, origins: &Origins) -> Result<Answer, (&'static str, Answer)> {
+pub(super) fn check<B>(request: &Request<B>, origins: &Origins) -> Result<Answer, (&'static str, Box<Answer>)> {
     let headers = request.headers();
     let wants = |name: HeaderName, word: &str| {
         let values = headers.get_all(name);
@@ -57,27 +57,31 @@ pub(super) fn check<B>(request: &Request<B>, origins: &Origins) -> Result<Answer
     let mut keys = headers.get_all(header::SEC_WEBSOCKET_KEY).iter();
     let key = keys.next().filter(|key| STANDARD.decode(key).is_ok_and(|nonce| nonce.len() == 16));
     let Some(key) = key.filter(|_| keys.next().is_none()) else {
-        return Err(("key", pages::plain(StatusCode::BAD_REQUEST, "a WebSocket key is missing or damaged\n")));
+        return Err(("key", plain(StatusCode::BAD_REQUEST, "a WebSocket key is missing or damaged\n")));
     };
     if !origins.allow(headers) {
-        return Err(("origin", pages::plain(StatusCode::FORBIDDEN, "pages of this origin may not connect\n")));
+        return Err(("origin", plain(StatusCode::FORBIDDEN, "pages of this origin may not connect\n")));
     }
     let mut answer = Response::new(http_body_util::Full::default());
     *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes()))
-        .map_err(|_| ("key", pages::plain(StatusCode::BAD_REQUEST, "a WebSocket key is damaged\n")))?;
+        .map_err(|_| ("key", plain(StatusCode::BAD_REQUEST, "a WebSocket key is damaged\n")))?;
     answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     answer.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     answer.headers_mut().insert(header::SEC_WEBSOCKET_ACCEPT, accept);
     Ok(answer)
 }
 
-fn upgrade_required(text: &'static str) -> Answer {
+fn plain(status: StatusCode, text: &'static str) -> Box<Answer> {
+    Box::new(pages::plain(status, text))
+}
+
+fn upgrade_required(text: &'static str) -> Box<Answer> {
     let mut answer = pages::plain(StatusCode::UPGRADE_REQUIRED, text);
     answer.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     answer.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
-    answer
+    Box::new(answer)
 }
 
 #[cfg(test)]

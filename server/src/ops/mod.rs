@@ -7,12 +7,14 @@ mod access;
 mod history;
 mod http;
 mod ledger;
+mod probe;
 mod server;
 mod source;
 mod work;
 
 pub use history::{HistoryReport, check_history};
 pub use ledger::{LedgerLine, LedgerReport, show_ledger};
+pub use probe::Probe;
 pub use server::{AdminParts, start};
 pub use source::{Addresses, Counts, Readiness, RoomReport, ScheduleReport, ShardReport, Source, StatusReport};
 pub use work::{ReportError, WorkLine, WorkReport, list_work, retry_work};

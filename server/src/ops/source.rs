@@ -102,20 +102,24 @@ pub struct RoomReport {
     pub room: RoomId,
     /// Its shard.
     pub shard: ShardId,
-    /// The owner's term.
-    pub term: Term,
-    /// Its last tick.
-    pub tick: Tick,
+    /// The owner's term, if one serves it.
+    pub term: Option<Term>,
+    /// Its last tick, if known.
+    pub tick: Option<Tick>,
     /// Ticks per second that it should make.
-    pub tick_rate: u32,
+    pub tick_rate: Option<u32>,
     /// Seats taken.
     pub seats: u32,
-    /// Seats with a socket.
-    pub connected: u32,
+    /// Seats with a socket, if known.
+    pub connected: Option<u32>,
     /// Most seats.
-    pub max_seats: u32,
-    /// `running`, `dormant`, `frozen`, `parked`.
+    pub max_seats: Option<u32>,
+    /// What it is doing: `running`, `dormant`, `frozen`, `parked` and the like.
     pub state: String,
+    /// Ticks given up after stalls.
+    pub ticks_dropped: u64,
+    /// Why it is parked.
+    pub reason: Option<String>,
 }
 
 /// A schedule of rewards.

@@ -1,5 +1,12 @@
 //! A gateway with a node and a store that tests hold in their hands, and clients of both kinds: a real one and bare bytes.
-#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test file uses its part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    reason = "each test file uses its part"
+)]
 
 mod client;
 mod node;

@@ -145,7 +145,7 @@ impl Machine {
             table: known.table,
         })));
         self.deadline = Some(view.now.plus(ANSWER));
-        self.phase = Phase::Attaching(attaching);
+        self.phase = Phase::Attaching(Box::new(attaching));
     }
 
     pub(super) fn attached(&mut self, attached: Attached, out: &mut Vec<Effect>) {
@@ -196,7 +196,7 @@ impl Machine {
         };
         out.push(Effect::Forget);
         self.deadline = None;
-        let Attaching { id, room, options, then, .. } = attaching;
+        let Attaching { id, room, options, then, .. } = *attaching;
         match (then, code) {
             (Then::Create, ErrorCode::NoSuchRoom) => {
                 if self.may_create(view, id, out) {

@@ -87,7 +87,7 @@ enum Phase {
     /// The session record is being read.
     Loading(Loading),
     /// The node is asked for the seat.
-    Attaching(Attaching),
+    Attaching(Box<Attaching>),
     /// The session record is being written.
     Storing(Box<Storing>),
     /// In a room.

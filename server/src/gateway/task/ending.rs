@@ -57,9 +57,7 @@ impl Task {
                     inner.flush(cx);
                     if inner.take_broken().is_some() {
                         self.end = End::Done;
-                    } else if !inner.out.is_idle() {
-                        return Poll::Pending;
-                    } else if Pin::new(inner.io()).poll_shutdown(cx).is_pending() {
+                    } else if !inner.out.is_idle() || Pin::new(inner.io()).poll_shutdown(cx).is_pending() {
                         return Poll::Pending;
                     } else {
                         let ours = matches!(self.end, End::Telling(_));

@@ -16,9 +16,10 @@ impl Task {
         now: Mono,
         run: impl FnOnce(&mut Machine, &View<'_>, &mut Vec<Effect>),
     ) {
-        let mut out = Vec::new();
+        let mut out = std::mem::take(&mut self.scratch);
         run(&mut self.machine, &self.site.view(&self.conn, self.loopback, now), &mut out);
-        self.effects.extend(out);
+        self.effects.extend(out.drain(..));
+        self.scratch = out;
         while let Some(effect) = self.effects.pop_front() {
             self.carry_out(cx, now, effect);
         }
@@ -26,12 +27,12 @@ impl Task {
 
     fn carry_out(&mut self, cx: &mut Context<'_>, now: Mono, effect: Effect) {
         match effect {
-            Effect::Send(bytes) => self.conn.lock().message(cx, now, bytes),
+            Effect::Send(bytes) => self.conn.lock().message(cx, now, &bytes),
             Effect::LoggedIn => {
                 self.login_by = None;
                 self.reader.set_limit(self.site.limits.client_message);
             }
-            Effect::Node(message) => self.to_node(message),
+            Effect::Node(message) => self.hand_over(message),
             Effect::Expect(room, floor) => self.conn.lock().expect(room, floor),
             Effect::Forget => self.conn.lock().forget(),
             Effect::Unseat(room) => self.conn.lock().unseat(&room),
@@ -42,7 +43,7 @@ impl Task {
             }
             Effect::Enter { resumed, joined, snapshot, after } => {
                 metrics::joined(resumed);
-                self.conn.lock().release(cx, now, joined, &snapshot, after);
+                self.conn.lock().release(cx, now, &joined, &snapshot, &after);
             }
             Effect::Input { seq, request, kind, payload } => {
                 self.input(cx, now, Entry { seq, request, kind, payload, at: now });
@@ -60,7 +61,7 @@ impl Task {
         }
     }
 
-    fn to_node(&mut self, message: ToNode) {
+    fn hand_over(&mut self, message: ToNode) {
         match self.site.uplink.send(message) {
             Ok(()) => {}
             Err(Refused::Full(detach @ ToNode::Detach { .. })) => self.detaches.push_back(detach),
@@ -106,7 +107,7 @@ impl Task {
             Err(why) => why,
         };
         self.site.metrics.refused.increment(1);
-        self.conn.lock().message(cx, now, Machine::refuse(seq, why));
+        self.conn.lock().message(cx, now, &Machine::refuse(seq, why));
     }
 
     /// Offers the node what it has not taken yet: detaches, the ring after a restore, wishes for snapshots.

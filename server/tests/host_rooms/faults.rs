@@ -95,7 +95,10 @@ async fn failing_work_is_tried_again_and_parked_in_the_end() {
         }
         world.clock.park_until(Some(world.clock.now().plus(Duration::from_millis(5))));
     }
-    assert_eq!(parked.iter().map(|item| (&*item.id.key, item.parked.as_deref())).collect::<Vec<_>>(), [("y", Some("not yet"))]);
+    assert_eq!(
+        parked.iter().map(|item| (&*item.id.key, item.parked.as_deref())).collect::<Vec<_>>(),
+        [("y", Some("not yet"))]
+    );
     assert_eq!(world.view(&room("a")).book.done, ["x"]);
 }
 

@@ -91,10 +91,12 @@ fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>) {
         commands.spawn(Thing(1));
         book.started += 1;
     });
-    room.observe(|_: On<Add, Thing>, mut book: ResMut<Book>| book.observed += 1);
-    room.on_join(|In(join): In<Join>| {
-        if join.player.as_str() == "nobody" { Err(Refuse::from("not you")) } else { Ok(()) }
-    });
+    room.observe(|_: On<Add<Thing>>, mut book: ResMut<Book>| book.observed += 1);
+    room.on_join(
+        |In(join): In<Join>| {
+            if join.player.as_str() == "nobody" { Err(Refuse::from("not you")) } else { Ok(()) }
+        },
+    );
     room.on_granted(|In(granted): In<Granted>, mut book: ResMut<Book>| book.granted.push(granted.id.to_string()));
     room.charge::<u64, _>("buy", |In(charged): In<Charged<u64>>, mut book: ResMut<Book>| {
         if charged.paid {
@@ -106,7 +108,12 @@ fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>) {
     let seen = outside.clone();
     room.systems(
         Stage::Apply,
-        move |inbox: Inbox<Say>, seats: Query<&Seat>, mut book: ResMut<Book>, mut grants: Grants, mut due: Due, mut control: RoomControl| {
+        move |inbox: Inbox<Say>,
+              seats: Query<&Seat>,
+              mut book: ResMut<Book>,
+              mut grants: Grants,
+              mut due: Due,
+              mut control: RoomControl| {
             for (seat, say) in inbox.iter() {
                 let Ok(seat) = seats.get(seat) else { continue };
                 match say {
@@ -126,13 +133,16 @@ fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>) {
             assert!(!seen.cursed.load(std::sync::atomic::Ordering::SeqCst), "cursed");
         },
     );
-    room.systems(Stage::Simulate, |added: Query<(), Added<Thing>>, changed: Query<(), Changed<Thing>>, mut book: ResMut<Book>| {
-        let (added, changed) = (added.iter().count() as u64, changed.iter().count() as u64);
-        if added + changed > 0 {
-            book.added += added;
-            book.changed += changed;
-        }
-    });
+    room.systems(
+        Stage::Simulate,
+        |added: Query<(), Added<Thing>>, changed: Query<(), Changed<Thing>>, mut book: ResMut<Book>| {
+            let (added, changed) = (added.iter().count() as u64, changed.iter().count() as u64);
+            if added + changed > 0 {
+                book.added += added;
+                book.changed += changed;
+            }
+        },
+    );
     let views = views.clone();
     room.systems(Stage::Send, move |book: Res<Book>, seats: Seats, info: RoomInfo, tick: Tick| {
         let view = View { book: book.clone(), tick: tick.n, seats: seats.len(), connected: seats.connected().count() };

@@ -28,10 +28,7 @@ async fn a_room_exists_when_its_first_checkpoint_is_stored() {
     world.weather.hold_commits.store(true, Ordering::SeqCst);
     let conns: Vec<_> = ["ann", "bob"].map(|player| gateway.ask(&room("a"), player, Mode::JoinOrCreate)).into();
     world.until("a commit is on its way", || node.host.status().rooms == 1);
-    world.until("some time passes", {
-        let later = world.clock.now().plus(Duration::from_millis(100));
-        move || world.clock.now() >= later
-    });
+    world.pass(Duration::from_millis(100));
     assert!(gateway.heard.said.lock().unwrap().is_empty(), "nothing is said before the room is stored");
     assert_eq!(world.store.load(&room("a")).await.unwrap(), None);
     world.weather.hold_commits.store(false, Ordering::SeqCst);
@@ -40,6 +37,7 @@ async fn a_room_exists_when_its_first_checkpoint_is_stored() {
     }
     let stored = world.store.load(&room("a")).await.unwrap().expect("stored");
     assert!(!stored.summary.dormant);
+    world.until("it ticks", || world.view(&room("a")).connected == 2);
     assert_eq!(world.view(&room("a")).book.started, 1);
 }
 
@@ -69,7 +67,8 @@ async fn of_joins_at_once_as_many_as_there_are_seats_get_in_and_the_room_is_made
     let node = world.node().await;
     let gateway = node.gateway();
     let conns: Vec<_> = (0..12).map(|n| gateway.ask(&room("a"), &format!("p{n}"), Mode::JoinOrCreate)).collect();
-    let (given, refused): (Vec<_>, Vec<_>) = conns.into_iter().map(|conn| gateway.answer(conn)).partition(Result::is_ok);
+    let (given, refused): (Vec<_>, Vec<_>) =
+        conns.into_iter().map(|conn| gateway.answer(conn)).partition(Result::is_ok);
     assert_eq!(given.len(), 4);
     assert!(refused.into_iter().all(|r| code(r.unwrap_err()) == ErrorCode::RoomFull));
     world.until("it ticks", || world.view(&room("a")).seats == 4);
@@ -85,7 +84,9 @@ async fn an_empty_room_goes_dormant_and_comes_back_as_it_was() {
     for round in 0..5u64 {
         let ann = gateway.join(&room("a"), "ann");
         gateway.say(&ann, 1, &Say::Keep(round));
-        world.until("it is applied", || world.view(&room("a")).book.applied.get("ann").is_some_and(|n| n.len() as u64 == round + 1));
+        world.until("it is applied", || {
+            world.view(&room("a")).book.applied.get("ann").is_some_and(|n| n.len() as u64 == round + 1)
+        });
         let book = world.view(&room("a")).book;
         let moves = (book.started, book.added, book.observed, book.changed);
         assert_eq!(*before.get_or_insert(moves), moves, "a move is no news to systems (H12)");
@@ -104,6 +105,7 @@ async fn a_player_who_never_comes_back_does_not_keep_the_room() {
     let node = world.node().await;
     let gateway = node.gateway();
     let ann = gateway.join(&room("a"), "ann");
+    world.until("it ticks", || world.view(&room("a")).connected == 1);
     gateway.leave(&ann, ann.attached.generation, false);
     world.until("the grace has begun", || world.view(&room("a")).connected == 0);
     assert_eq!(world.view(&room("a")).seats, 1);
@@ -157,11 +159,14 @@ async fn joins_while_a_room_ends_get_the_old_room_or_a_clean_answer() {
                 assert!(clean, "round {round}: {mode:?} was answered {code:?}");
             }
         }
-        let pause = world.clock.now().plus(Duration::from_micros(rng.below(60_000)));
-        world.until("a random moment", || world.clock.now() >= pause);
+        world.pass(Duration::from_micros(rng.below(60_000)));
     }
     assert!(made > 30, "{made} joins");
     world.until("the room is disposed", || node.host.status().rooms == 0 && node.host.status().known == 0);
     assert_eq!(world.store.load(&id).await.unwrap(), None, "directory and store agree (LESSONS C48)");
-    assert_eq!(world.store.work(id.shard(crate::harness::SHARDS), None, 10).await.unwrap(), [], "no item outlives its room");
+    assert_eq!(
+        world.store.work(id.shard(crate::harness::SHARDS), None, 10).await.unwrap(),
+        [],
+        "no item outlives its room"
+    );
 }

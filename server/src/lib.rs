@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod link;
+pub mod ownership;
 pub mod plugin;
 pub mod replication;
 pub mod room;

@@ -148,6 +148,11 @@ pub fn check_format(kv: &mut dyn Kv) -> Result<(), Error> {
     }
 }
 
+#[cfg(test)]
+pub(in crate::store) fn set_format(kv: &mut dyn Kv, format: u32) -> Result<(), Error> {
+    put(kv, keys::FORMAT, &format)
+}
+
 /// Writes the tombstone of every member: for a backend that knows that no process of them lives, since it holds the only lock.
 /// Gives how many there were.
 ///

@@ -51,8 +51,7 @@ async fn crash_after_crash_no_input_and_no_grant_is_lost_or_doubled() {
             if n == 4 {
                 world.weather.lose_answers.store(rng.below(4), Ordering::SeqCst);
             }
-            let pause = world.clock.now().plus(Duration::from_micros(rng.below(40_000)));
-            world.until("a random moment", || world.clock.now() >= pause);
+            world.pass(Duration::from_micros(rng.below(40_000)));
         }
         node.crash().await;
     }
@@ -141,8 +140,7 @@ async fn a_node_whose_lease_lapses_stands_still_and_goes_on_from_memory() {
     world.weather.no_heartbeats.store(true, Ordering::SeqCst);
     world.until("the room stands still", || node.host.status().stages.contains_key("frozen"));
     let frozen = world.view(&room("a")).tick;
-    let later = world.clock.now().plus(Duration::from_millis(200));
-    world.until("ten ticks' time passes", || world.clock.now() >= later);
+    world.pass(Duration::from_millis(200));
     assert_eq!(world.view(&room("a")).tick, frozen, "not a tick without a lease (H1)");
     // Both wait for the thaw.
     gateway.say(&ann, 2, &Say::Keep(2));

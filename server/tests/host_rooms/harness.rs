@@ -12,10 +12,10 @@ use std::{
 use bytes::Bytes;
 use tenure::{
     link::{Attach, Attached, ConnId, Downlink, GatewayId, Input, Mode, Node as _, ToGateway, ToNode, Uplink},
-    ownership::Ownership,
+    ownership::{Options, Ownership, Times},
     room::host::{HostConfig, HostParts, RoomHost},
     runtime::{Clock, Rng, Shutdown, Tasks, mailbox::Refused},
-    store::{Backend, BoxFuture, Command, Error, Memory, Stamped, Store, model::Rules},
+    store::{Backend, BoxFuture, Command, Error, MemberInfo, Memory, Stamped, Store, model::Rules},
     timers::RewardBook,
 };
 use tenure_shared::{Generation, PlayerId, RoomId, SeatId, Seq, Term, Tick};
@@ -111,7 +111,7 @@ impl World {
     pub async fn node(&self) -> Node {
         let tasks = Tasks::new(Shutdown::new());
         let rng = Rng::from_entropy();
-        let ownership = crate::own(self, &tasks, &rng).await;
+        let ownership = own(self, &tasks, &rng).await;
         let killed = Arc::new(Mutex::new(None));
         let kill = killed.clone();
         let host = RoomHost::start(HostParts {
@@ -135,6 +135,12 @@ impl World {
         self.views.lock().expect("views").get(room.as_str()).cloned().unwrap_or_default()
     }
 
+    /// Lets real time pass.
+    pub fn pass(&self, time: Duration) {
+        let later = self.clock.now().plus(time);
+        self.until("time passes", || self.clock.now() >= later);
+    }
+
     /// Waits until `true`.
     pub fn until(&self, what: &str, condition: impl FnMut() -> bool) {
         until(&self.clock, what, condition);
@@ -144,6 +150,28 @@ impl World {
         let balances = self.store.balances(&PlayerId::new(player).expect("valid")).await.expect("balances");
         balances.iter().find(|(currency, _)| currency == "gold").map_or(0, |(_, amount)| *amount)
     }
+}
+
+/// Registers a node and takes all shards.
+pub async fn own(world: &World, tasks: &Tasks, rng: &Rng) -> Ownership {
+    let info = MemberInfo {
+        node: "test".to_owned(),
+        roles: vec!["room".to_owned()],
+        version: String::new(),
+        revision: 0,
+        link: String::new(),
+        public_url: String::new(),
+        zone_data: String::new(),
+    };
+    let times = Times {
+        ttl: Duration::from_millis(900),
+        heartbeat: Duration::from_millis(200),
+        deadline: Duration::from_millis(150),
+        margin: Duration::from_millis(100),
+        claim_check: Duration::from_millis(500),
+    };
+    let options = Options { shards: SHARDS, times };
+    Ownership::start(world.store.clone(), world.clock.clone(), rng.clone(), options, info, tasks).await.expect("owned")
 }
 
 /// Waits for a condition by looking every millisecond.
@@ -175,7 +203,7 @@ impl Node {
     pub async fn crash(self) {
         drop(self.host);
         self.tasks.shutdown().stop();
-        let incarnation = self.ownership.incarnation();
+        let incarnation = self.ownership.incarnation().expect("it lived");
         drop(self.ownership);
         // Instead of waiting for the lease to lapse.
         self.store.deregister(&incarnation).await.expect("tombstone");
@@ -287,7 +315,7 @@ impl Gateway {
             generation: socket.attached.generation,
             seq: Seq(seq),
             request: None,
-            kind: row.id,
+            kind: row.number,
             payload: Bytes::from(rmp_serde::to_vec(say).expect("encoded")),
         }))
     }

@@ -91,7 +91,7 @@ fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>) {
         commands.spawn(Thing(1));
         book.started += 1;
     });
-    room.observe(|_: On<Add, Thing>, mut book: ResMut<Book>| book.observed += 1);
+    room.observe(|_: On<Add<Thing>>, mut book: ResMut<Book>| book.observed += 1);
     room.on_join(
         |In(join): In<Join>| {
             if join.player.as_str() == "nobody" { Err(Refuse::from("not you")) } else { Ok(()) }

@@ -28,10 +28,7 @@ async fn a_room_exists_when_its_first_checkpoint_is_stored() {
     world.weather.hold_commits.store(true, Ordering::SeqCst);
     let conns: Vec<_> = ["ann", "bob"].map(|player| gateway.ask(&room("a"), player, Mode::JoinOrCreate)).into();
     world.until("a commit is on its way", || node.host.status().rooms == 1);
-    world.until("some time passes", {
-        let later = world.clock.now().plus(Duration::from_millis(100));
-        move || world.clock.now() >= later
-    });
+    world.pass(Duration::from_millis(100));
     assert!(gateway.heard.said.lock().unwrap().is_empty(), "nothing is said before the room is stored");
     assert_eq!(world.store.load(&room("a")).await.unwrap(), None);
     world.weather.hold_commits.store(false, Ordering::SeqCst);
@@ -40,6 +37,7 @@ async fn a_room_exists_when_its_first_checkpoint_is_stored() {
     }
     let stored = world.store.load(&room("a")).await.unwrap().expect("stored");
     assert!(!stored.summary.dormant);
+    world.until("it ticks", || world.view(&room("a")).connected == 2);
     assert_eq!(world.view(&room("a")).book.started, 1);
 }
 
@@ -107,6 +105,7 @@ async fn a_player_who_never_comes_back_does_not_keep_the_room() {
     let node = world.node().await;
     let gateway = node.gateway();
     let ann = gateway.join(&room("a"), "ann");
+    world.until("it ticks", || world.view(&room("a")).connected == 1);
     gateway.leave(&ann, ann.attached.generation, false);
     world.until("the grace has begun", || world.view(&room("a")).connected == 0);
     assert_eq!(world.view(&room("a")).seats, 1);
@@ -160,8 +159,7 @@ async fn joins_while_a_room_ends_get_the_old_room_or_a_clean_answer() {
                 assert!(clean, "round {round}: {mode:?} was answered {code:?}");
             }
         }
-        let pause = world.clock.now().plus(Duration::from_micros(rng.below(60_000)));
-        world.until("a random moment", || world.clock.now() >= pause);
+        world.pass(Duration::from_micros(rng.below(60_000)));
     }
     assert!(made > 30, "{made} joins");
     world.until("the room is disposed", || node.host.status().rooms == 0 && node.host.status().known == 0);

@@ -31,8 +31,7 @@ async fn each_occurrence_pays_once_over_restarts_and_crashes() {
         let node = world.node().await;
         let gateway = node.gateway();
         gateway.join(&room("a"), "ann");
-        let later = world.clock.now().plus(Duration::from_millis(700));
-        world.until("it plays for a while", || world.clock.now() >= later);
+        world.pass(Duration::from_millis(700));
         if life % 2 == 0 {
             node.crash().await;
         } else {
@@ -42,8 +41,7 @@ async fn each_occurrence_pays_once_over_restarts_and_crashes() {
     let node = world.node().await;
     let gateway = node.gateway();
     gateway.join(&room("a"), "ann");
-    let later = world.clock.now().plus(Duration::from_millis(1_500));
-    world.until("two more come", || world.clock.now() >= later);
+    world.pass(Duration::from_millis(1_500));
     assert!(node.stop().await.is_clean());
 
     let lines = world.store.ledger(&ann, 1_000).await.unwrap();
@@ -82,8 +80,7 @@ async fn a_dormant_room_keeps_what_matters_there_and_wakes_for_it() {
         async move { store.ledger(&player, 100).await.unwrap().iter().filter(|l| &*l.source == "second").count() }
     };
     let before = paid(&world).await;
-    let later = world.clock.now().plus(Duration::from_millis(2_500));
-    world.until("it is due twice", || world.clock.now() >= later);
+    world.pass(Duration::from_millis(2_500));
     assert!(paid(&world).await >= before + 2, "its work wakes it");
     world.until("and it sleeps again", || node.host.status().rooms == 0);
 }

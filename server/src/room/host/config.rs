@@ -14,6 +14,10 @@ pub(super) const UNACKED_COMMITS: usize = 32;
 pub(super) const WORK_PER_ROOM: usize = 64;
 /// Most messages kept for a gateway that does not take them; then the room lets its sockets there go.
 pub(super) const GATEWAY_BACKLOG: usize = 64;
+/// Longest time for which they are kept.
+pub(super) const GATEWAY_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a room that stops waits for the ledgers' answers to its grants; they are applied in any case.
+pub(super) const STOP_GRANTS: Duration = Duration::from_secs(1);
 /// Most rooms whose checkpoints are read at a time.
 pub(super) const LOADS_AT_A_TIME: usize = 64;
 /// Ledger calls of one shard at a time; grants of one player are never applied side by side.

@@ -91,6 +91,8 @@ impl Actor {
     pub(super) fn stop(&mut self, now: Mono) {
         match self.phase {
             Phase::Running if self.frozen => {}
+            // What is being paid is told first, so that the next life need not.
+            Phase::Running if now < self.stop_by && (self.grants_out > 0 || !self.results.is_empty()) => {}
             Phase::Running => {
                 let dirty = self.world.as_ref().is_some_and(RoomWorld::dirty);
                 self.set_phase(Phase::Saving);

@@ -2,17 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::super::{config::GATEWAY_BACKLOG, core::Host};
+use super::super::{
+    config::{GATEWAY_BACKLOG, GATEWAY_PATIENCE},
+    core::Host,
+};
 use crate::{
     link::{GatewayId, ToGateway},
-    runtime::mailbox::Refused,
+    runtime::{Mono, mailbox::Refused},
 };
 
 /// Messages of one room, in order per gateway.
 #[derive(Default)]
 pub(super) struct Mail {
-    backlog: BTreeMap<GatewayId, VecDeque<ToGateway>>,
+    backlog: BTreeMap<GatewayId, Backlog>,
     lost: BTreeSet<GatewayId>,
+}
+
+struct Backlog {
+    since: Mono,
+    waiting: VecDeque<ToGateway>,
 }
 
 impl Mail {
@@ -21,41 +29,39 @@ impl Mail {
         if self.lost.contains(&gateway) {
             return;
         }
-        if let Some(waiting) = self.backlog.get_mut(&gateway) {
-            waiting.push_back(message);
-        } else {
-            match host.send(gateway, message) {
-                Ok(()) => return,
-                Err(Refused::Full(message)) => self.backlog.entry(gateway).or_default().push_back(message),
-                Err(Refused::Closed(_)) => {
-                    self.lost.insert(gateway);
-                    return;
-                }
+        if let Some(backlog) = self.backlog.get_mut(&gateway) {
+            backlog.waiting.push_back(message);
+            if backlog.waiting.len() > GATEWAY_BACKLOG {
+                self.lose(gateway);
             }
+            return;
         }
-        if self.backlog.get(&gateway).is_some_and(|waiting| waiting.len() > GATEWAY_BACKLOG) {
-            self.backlog.remove(&gateway);
-            self.lost.insert(gateway);
-            metrics::counter!("tenure_room_gateway_lost_total").increment(1);
-            tracing::warn!(gateway = gateway.0, "a gateway does not take a room's messages: its sockets are let go");
+        match host.send(gateway, message) {
+            Ok(()) => {}
+            Err(Refused::Full(message)) => {
+                let backlog = Backlog { since: host.clock.now(), waiting: VecDeque::from([message]) };
+                self.backlog.insert(gateway, backlog);
+            }
+            Err(Refused::Closed(_)) => self.lose(gateway),
         }
     }
 
     /// Tries the backlog again.
-    pub(super) fn flush(&mut self, host: &Host) {
+    pub(super) fn flush(&mut self, host: &Host, now: Mono) {
         let gateways: Vec<GatewayId> = self.backlog.keys().copied().collect();
         for gateway in gateways {
-            let Some(mut waiting) = self.backlog.remove(&gateway) else { continue };
-            while let Some(message) = waiting.pop_front() {
+            let Some(mut backlog) = self.backlog.remove(&gateway) else { continue };
+            let late = now.since(backlog.since) >= GATEWAY_PATIENCE;
+            while let Some(message) = backlog.waiting.pop_front() {
                 match host.send(gateway, message) {
                     Ok(()) => {}
-                    Err(Refused::Full(message)) => {
-                        waiting.push_front(message);
-                        self.backlog.insert(gateway, waiting);
+                    Err(Refused::Full(message)) if !late => {
+                        backlog.waiting.push_front(message);
+                        self.backlog.insert(gateway, backlog);
                         break;
                     }
-                    Err(Refused::Closed(_)) => {
-                        self.lost.insert(gateway);
+                    Err(Refused::Full(_) | Refused::Closed(_)) => {
+                        self.lose(gateway);
                         break;
                     }
                 }
@@ -66,5 +72,13 @@ impl Mail {
     /// Gateways that missed something: their seats must be detached, and their sockets closed when they listen again.
     pub(super) fn take_lost(&mut self) -> BTreeSet<GatewayId> {
         std::mem::take(&mut self.lost)
+    }
+
+    fn lose(&mut self, gateway: GatewayId) {
+        self.backlog.remove(&gateway);
+        if self.lost.insert(gateway) {
+            metrics::counter!("tenure_room_gateway_lost_total").increment(1);
+            tracing::warn!(gateway = gateway.0, "a gateway does not take a room's messages: its sockets are let go");
+        }
     }
 }

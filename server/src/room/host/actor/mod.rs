@@ -25,6 +25,7 @@ use tenure_shared::PlayerId;
 use self::mail::Mail;
 pub(super) use self::opening::{DISPOSE_JOB, RETRY_AFTER};
 use super::{
+    config::STOP_GRANTS,
     core::Host,
     executor::{Activity, Next},
     inbox::{Event, RoomHandle, Stage, Wish},
@@ -76,6 +77,7 @@ pub(super) struct Actor {
     next_checkpoint: Mono,
     frozen: bool,
     stopping: bool,
+    stop_by: Mono,
     // Requests on their way, and whether one of them is a periodic checkpoint.
     unacked: usize,
     saving: bool,
@@ -127,6 +129,7 @@ impl Actor {
             next_checkpoint: now,
             frozen: false,
             stopping: false,
+            stop_by: now,
             unacked: 0,
             saving: false,
             withheld: Vec::new(),
@@ -173,7 +176,10 @@ impl Actor {
                 }
             }
             Event::Lost => self.lost(),
-            Event::Stop => self.stopping = true,
+            Event::Stop => {
+                self.stopping = true;
+                self.stop_by = now.plus(STOP_GRANTS);
+            }
         }
     }
 
@@ -261,7 +267,7 @@ impl Activity for Actor {
                 break;
             }
         }
-        self.mail.flush(&self.host);
+        self.mail.flush(&self.host, now);
         match self.phase {
             Phase::Gone => Next::Done,
             Phase::Running => Next::At(self.pacer.next()),

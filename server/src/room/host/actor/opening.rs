@@ -223,8 +223,8 @@ impl Actor {
             }
         };
         for (gateway, message) in messages.into_iter().chain([(attach.gateway, answer)]) {
-            // A room that is not stored yet says nothing.
-            if self.phase == Phase::Running {
+            // A room that is not stored yet gives no seat away; a refusal needs no room.
+            if self.phase == Phase::Running || !given {
                 self.mail.send(&self.host, gateway, message);
             } else {
                 self.withheld.push((gateway, message));

@@ -19,6 +19,7 @@ pub mod timers;
 pub use app::App;
 /// The entity component system that rooms are made of.
 pub use bevy_ecs as ecs;
+pub use bytes::Bytes;
 pub use gateway::Assets;
 pub use plugin::{RoomBuilder, RoomPlugin};
 

@@ -87,6 +87,8 @@ section! {
         url: String = text(512);
         /// Folder of the embedded store.
         path: PathBuf = path();
+        /// How long to wait at start for a former process to let the folder go.
+        lock_wait: Duration = duration(Duration::ZERO..=10 * MINUTE);
         /// Start although the store may forget acknowledged writes.
         accept_loss: bool = switch();
     }

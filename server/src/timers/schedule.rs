@@ -111,6 +111,21 @@ impl Schedule {
         self.disabled
     }
 
+    /// Its patterns of rooms, for people.
+    pub fn rooms_text(&self) -> String {
+        let patterns: Vec<String> = self.rooms.iter().map(ToString::to_string).collect();
+        patterns.join(", ")
+    }
+
+    /// Its rule, for people.
+    pub fn rule(&self) -> String {
+        match &self.trigger {
+            Trigger::Cron(cron) => format!("{} ({})", cron.text(), self.zone.name()),
+            Trigger::Every { period, .. } => format!("every {period} s"),
+            Trigger::At(instants) => format!("at {} instants", instants.len()),
+        }
+    }
+
     /// Whether it is for a room.
     pub fn is_for(&self, room: &RoomId) -> bool {
         self.rooms.iter().any(|pattern| pattern.matches(room))

@@ -114,6 +114,7 @@ async fn the_second_tab_supersedes_the_first() {
     let joined = second.enter("k3").await;
     assert_eq!(joined.generation, Generation(2));
     assert!(matches!(first.ended().await, Ended::Code(4004, _)));
+    assert!(rig.store.session(&anna(), &arena()).is_some(), "the seat goes on");
     until("the late detach has come", || rig.node.state.lock().detaches.iter().any(|d| d.2 == Generation(1))).await;
     let seats = rig.node.seats(&arena());
     assert_eq!(
@@ -250,6 +251,7 @@ async fn a_room_that_fails_closes_its_sockets_with_its_code() {
     let conn = rig.node.seats(&arena())[0].conn;
     rig.node.send(ToGateway::Close { conn, code: CloseCode::RoomError, reason: "parked".to_owned() });
     assert_eq!(client.ended().await, Ended::Code(4002, "parked".to_owned()));
+    until("the session has ended with the seat", || rig.store.session(&anna(), &arena()).is_none()).await;
 }
 
 #[tokio::test]

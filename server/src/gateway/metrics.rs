@@ -1,7 +1,7 @@
-//! Metrics of the gateway: names with their descriptions, and handles for what is counted on the hot path. No label carries
+//! Metrics of the gateway (descriptions: `telemetry`), and handles for what is counted on the hot path. No label carries
 //! anything that a client chose.
 
-use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
+use metrics::{Counter, Gauge, counter, gauge};
 use tenure_shared::codes::CloseCode;
 
 /// Sockets that are open.
@@ -42,17 +42,6 @@ pub(super) struct Metrics {
 
 impl Metrics {
     pub(super) fn new() -> Self {
-        describe_gauge!(SOCKETS, "Sockets that are open");
-        describe_counter!(UPGRADES_REFUSED, "Upgrades refused before the handshake, by reason");
-        describe_counter!(JOINS, "Seats taken, by how");
-        describe_counter!(CLOSES, "Sockets closed by the server, by code");
-        describe_counter!(FRAMES, "Frames written to sockets");
-        describe_counter!(FRAME_BYTES, "Bytes of frames written to sockets");
-        describe_counter!(STALE, "Frames older than what was shown, or of a room already left");
-        describe_counter!(LOST, "Frames whose state was dropped because the fan-out was behind");
-        describe_counter!(REFUSED, "Client messages that the room could not be given; the client was told");
-        describe_counter!(RESYNCS, "Snapshots asked for");
-        describe_counter!(MESSAGES, "Client messages");
         Self {
             sockets: gauge!(SOCKETS),
             frames: counter!(FRAMES),

@@ -1,6 +1,6 @@
 //! How a gateway goes away (LESSONS C45, C46): nobody new comes in, everybody is told when to come back, and at different times.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{Gateway, conn::Note};
 
@@ -31,15 +31,17 @@ impl Gateway {
         let now = clock.now();
         let spread = SPREAD.min(limit / 2);
         let below = |most: Duration| rng.below(u64::try_from(most.as_millis()).unwrap_or(u64::MAX) + 1);
-        for conn in site.conns.all() {
-            let at = now.plus(Duration::from_millis(below(spread)));
-            let retry = u32::try_from(below(COME_BACK)).unwrap_or(u32::MAX);
-            if !conn.note(Note::Restart { at, retry }) {
-                tracing::debug!(conn = conn.id.0, "a socket ended by itself, or its inbox is full");
-            }
-        }
         let deadline = now.plus(limit);
+        let mut told = BTreeSet::new();
         while site.conns.len() > 0 && clock.now() < deadline {
+            // Also those that were just being upgraded when the drain began.
+            for conn in site.conns.all() {
+                let at = now.plus(Duration::from_millis(below(spread)));
+                let retry = u32::try_from(below(COME_BACK)).unwrap_or(u32::MAX);
+                if !told.contains(&conn.id) && conn.note(Note::Restart { at, retry }) {
+                    told.insert(conn.id);
+                }
+            }
             clock.sleep(LOOK).await;
         }
         // The listener goes last, so that until now clients got an answer instead of a refused connection.

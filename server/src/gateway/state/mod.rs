@@ -222,7 +222,7 @@ impl Machine {
                 self.refused(view, code, &message, retry_after, out);
             }
             ToGateway::Left { .. } => self.left(out),
-            ToGateway::Close { code, reason, .. } => self.close(code, &reason, out),
+            ToGateway::Close { code, reason, .. } => self.closed_by_room(code, &reason, out),
             // These go to the connection itself, in order with its frames.
             ToGateway::Frame(_) | ToGateway::Snapshot { .. } | ToGateway::Restored { .. } => {}
         }

@@ -1,7 +1,11 @@
 //! In a room: numbered messages, resync, leaving.
 
 use bytes::Bytes;
-use tenure_shared::{Generation, RoomId, SeatId, Seq, codes::ErrorCode, wire::ServerMessage};
+use tenure_shared::{
+    Generation, RoomId, SeatId, Seq,
+    codes::{CloseCode, ErrorCode},
+    wire::ServerMessage,
+};
 
 use super::{Ask, Effect, Machine, Phase, View, enter, error};
 use crate::{
@@ -95,6 +99,16 @@ impl Machine {
             }
             other => self.phase = other,
         }
+    }
+
+    /// The room wants the socket closed. Where that ends the seat, the session ends with it.
+    pub(super) fn closed_by_room(&mut self, code: CloseCode, reason: &str, out: &mut Vec<Effect>) {
+        if let (Phase::Room(room), Some(known)) = (&self.phase, &self.known)
+            && matches!(code, CloseCode::Consented | CloseCode::RoomError)
+        {
+            out.push(Effect::Ask(Ask::Delete { player: known.player.clone(), room: room.room.clone() }));
+        }
+        self.close(code, reason, out);
     }
 
     pub(super) fn acknowledge(&mut self, token: &str, out: &mut Vec<Effect>) {

@@ -9,7 +9,7 @@ use std::{
 
 use tokio::io::ReadBuf;
 
-use super::{Incoming, Mono, OFFER_PAUSE, Task};
+use super::{Ask, Incoming, Mono, OFFER_PAUSE, Task};
 use crate::{gateway::conn::Note, link::ToGateway};
 
 /// How long a client may take to read the close and answer it.
@@ -112,9 +112,18 @@ impl Task {
         while !self.offer_detaches() {
             if self.site.clock.now() >= limit {
                 tracing::error!("the node takes no detaches: a seat stays connected until its room notices");
-                return;
+                break;
             }
             self.site.clock.sleep(OFFER_PAUSE).await;
+        }
+        // What the store was asked for stands, although nobody waits for it any more; each answer has its own time limit.
+        if let Some(answer) = self.answer.take() {
+            answer.await;
+        }
+        for ask in std::mem::take(&mut self.asks) {
+            if matches!(ask, Ask::Delete { .. } | Ask::Acknowledge { .. }) {
+                self.site.sessions.clone().answer(ask).await;
+            }
         }
     }
 }

@@ -27,3 +27,7 @@ pub use plugin::{RoomBuilder, RoomPlugin};
 pub mod test {
     pub use crate::room::test_room::{Fate, State, TestRoom, TestSeat};
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/writing-a-game.md")]
+struct WritingAGame;

@@ -1,5 +1,11 @@
 //! The arena, played in a `TestRoom`.
-#![allow(elided_lifetimes_in_paths, unreachable_pub, dead_code, reason = "the demo's own files, built into this test")]
+#![allow(
+    elided_lifetimes_in_paths,
+    unreachable_pub,
+    dead_code,
+    clippy::expect_used,
+    reason = "the demo's own files, built into this test"
+)]
 
 #[path = "../demo/arena/mod.rs"]
 mod arena;
@@ -37,6 +43,10 @@ struct Buy {
 struct Bought {
     item: String,
     gold: i64,
+}
+#[derive(Debug, PartialEq, Deserialize)]
+struct Renamed {
+    name: String,
 }
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 struct Chat {
@@ -280,8 +290,9 @@ fn names_and_talk_have_rules() {
     room.send(ada, "chat", &("hello",));
     room.send(ada, "chat", &("again",));
     room.tick(1);
-    assert_eq!(room.reply::<(String,)>(ada, rename), Some(Ok(("Queen of the very lo".to_owned(),))));
-    assert!(matches!(room.reply::<(String,)>(ada, empty), Some(Err(_))));
+    let renamed = Renamed { name: "Queen of the very lo".to_owned() };
+    assert_eq!(room.reply::<Renamed>(ada, rename), Some(Ok(renamed)));
+    assert!(matches!(room.reply::<Renamed>(ada, empty), Some(Err(_))));
     let hello = Chat { from: "Queen of the very lo".to_owned(), text: "hello".to_owned() };
     assert_eq!(room.events::<Chat>(bob, "chat"), vec![hello.clone()]);
     let mine = room.events::<Chat>(ada, "chat");
@@ -292,4 +303,51 @@ fn names_and_talk_have_rules() {
     room.tick(1);
     assert_eq!(room.events::<Chat>(bob, "chat")[0].text.len(), 200);
     fine(&mut room);
+}
+
+/// What a tick costs with 50 players who walk: `cargo test --release --test game_arena -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+#[expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a measurement prints what it measured")]
+fn tick_cost() {
+    let mut room = room();
+    let seats: Vec<_> = (0..50).map(|n| room.join(&format!("p{n}"))).collect();
+    let mut report = |name: &str, moving: bool, inputs: bool| {
+        let (mut spent, mut bytes, ticks) = (Duration::ZERO, 0, 2_000);
+        for tick in 0..ticks {
+            if inputs && tick % 2 == 0 || tick == 0 {
+                for (n, seat) in (0_i32..).zip(&seats) {
+                    let way = if moving {
+                        (((tick / 16 + n) % 5 - 2) * 20, ((tick / 16 + n) % 3 - 1) * 20 + 1)
+                    } else {
+                        (0, 0)
+                    };
+                    room.send(*seat, "steer", &(way.0 as i8, way.1 as i8));
+                }
+            }
+            let start = std::time::Instant::now();
+            let output = room.world().tick(tenure::room::world::TickInput::default());
+            spent += start.elapsed();
+            for (_, message) in output.messages {
+                if let tenure::link::ToGateway::Frame(frame) = message {
+                    bytes += frame.body.len();
+                }
+            }
+        }
+        println!("{name}: {:?} per tick, body {} bytes", spent / ticks as u32, bytes / ticks as usize);
+    };
+    report("50 moving, 10 inputs/s each", true, true);
+    report("50 moving, no inputs", true, false);
+    report("50 standing", false, false);
+    let start = std::time::Instant::now();
+    let size = (0..100).map(|_| room.world().checkpoint(false).body.len()).sum::<usize>() / 100;
+    println!("checkpoint: {:?}, {size} bytes", start.elapsed() / 100);
+    let stored = room.world().checkpoint(false);
+    let (kind, settings) = (room.world().kind().clone(), tenure::room::world::WorldSettings::default());
+    let start = std::time::Instant::now();
+    for _ in 0..100 {
+        let world = tenure::room::world::RoomWorld::restore(&kind, &settings, tenure_shared::Term(9), &stored);
+        assert!(world.is_ok());
+    }
+    println!("restore: {:?}", start.elapsed() / 100);
 }

@@ -1,5 +1,6 @@
 //! A move is invisible to game code (H12): counters in `Added`, in `Changed` and in an observer stand still over moves and restarts.
-#![allow(elided_lifetimes_in_paths, reason = "systems read better without them")]
+#![allow(elided_lifetimes_in_paths, clippy::needless_pass_by_value, reason = "systems read better so")]
+#![allow(clippy::expect_used, clippy::type_complexity, reason = "a test says what is wrong by panicking")]
 
 use serde::{Deserialize, Serialize};
 use tenure::{prelude::*, test::TestRoom};

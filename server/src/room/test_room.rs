@@ -142,7 +142,7 @@ impl TestRoom {
             table: None,
         };
         let attached = self.world.attach(&attach)?;
-        client.attached(attached);
+        client.attached(&attached);
         let again = self.clients[seat.0].resend();
         self.give_inputs(seat, again);
         let messages = self.world.take_messages();
@@ -323,7 +323,7 @@ impl TestRoom {
         self.disposed |= output.dispose;
         self.durable.wanted(output.balances_wanted);
         self.durable.run(output.tasks);
-        let due = self.world.tick_number().0 % CHECKPOINT_EVERY == 0;
+        let due = self.world.tick_number().0.is_multiple_of(CHECKPOINT_EVERY);
         if due || !output.effects.is_empty() {
             let checkpoint = self.world.checkpoint(false);
             let version = checkpoint.version;

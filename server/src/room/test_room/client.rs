@@ -63,7 +63,7 @@ impl Client {
         self.unsaved.front().map_or(Seq(self.last.0 + 1), |input| input.seq)
     }
 
-    pub(super) fn attached(&mut self, attached: Attached) {
+    pub(super) fn attached(&mut self, attached: &Attached) {
         self.conn = attached.conn;
         self.seat = Some(attached.seat);
         self.generation = attached.generation;

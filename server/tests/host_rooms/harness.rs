@@ -306,6 +306,7 @@ impl Gateway {
         self.try_say(socket, seq, say).expect("taken");
     }
 
+    #[allow(clippy::result_large_err, reason = "what is refused goes back as it came")]
     pub fn try_say(&self, socket: &Socket, seq: u64, say: &Say) -> Result<(), Refused<ToNode>> {
         let table = socket.attached.table.as_ref().expect("a table");
         let row = table.iter().find(|row| &*row.name == "say").expect("the message is registered");

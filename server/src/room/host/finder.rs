@@ -100,6 +100,12 @@ impl Finder {
         }
     }
 
+    /// Rooms that are another node's now.
+    pub(super) fn remove_all(&mut self, gone: impl Fn(&RoomId) -> bool) {
+        let rooms: Vec<RoomId> = self.rooms.keys().filter(|room| gone(room)).cloned().collect();
+        rooms.iter().for_each(|room| self.remove(room));
+    }
+
     /// How many rooms are known.
     pub(super) fn len(&self) -> usize {
         self.rooms.len()

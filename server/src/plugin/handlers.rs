@@ -22,6 +22,9 @@ use crate::runtime::Wall;
 #[derive(SystemSet, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct StageSet(pub(crate) super::Stage, pub(crate) u32);
 
+/// Adds an observer to a world.
+pub(crate) type AddObserver = Box<dyn FnOnce(&mut World) + Send>;
+
 /// A system of one world with a typed input.
 pub(crate) type Hook<I, O = ()> = BoxedSystem<In<I>, O>;
 
@@ -33,7 +36,7 @@ pub(crate) struct Handlers {
     /// Make resources that are not kept.
     pub(crate) scratch: Vec<fn(&mut World)>,
     pub(crate) startup: Vec<BoxedSystem>,
-    pub(crate) observers: Vec<Box<dyn FnOnce(&mut World) + Send>>,
+    pub(crate) observers: Vec<AddObserver>,
     pub(crate) on_join: Vec<Hook<Join, Result<(), Refuse>>>,
     pub(crate) on_drop: Vec<Hook<Entity>>,
     pub(crate) on_reconnect: Vec<Hook<Entity>>,

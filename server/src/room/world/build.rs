@@ -8,6 +8,7 @@ use std::{
 };
 
 use bevy_ecs::{
+    error::{BevyError, ErrorContext, FallbackErrorHandler, match_severity},
     schedule::{IntoScheduleConfigs as _, Schedule},
     world::World,
 };
@@ -69,6 +70,7 @@ impl RoomWorld {
         let registry = kind.registry();
         let mut world = World::new();
         let dt = 1_000_000_000 / u64::from(kind.tick_rate().max(1));
+        world.insert_resource(FallbackErrorHandler(on_error));
         world.insert_resource(TickState {
             n: start.tick.0,
             dt: Duration::from_nanos(dt),
@@ -168,4 +170,20 @@ impl RoomWorld {
             observer(&mut self.world);
         }
     }
+}
+
+/// A command for an entity that has gone in the meantime is everyday life in a game (two players take one coin): it is logged and
+/// counted. Everything else, above all a panic, goes on up to the host, which restores the room.
+fn on_error(mut error: BevyError, context: ErrorContext) {
+    if let ErrorContext::Command { name } = &context {
+        match error.take_payload() {
+            Some(panic) => std::panic::resume_unwind(panic),
+            None => {
+                metrics::counter!("tenure_room_command_errors_total").increment(1);
+                tracing::debug!(command = %name, %error, "a command of game code had no effect");
+                return;
+            }
+        }
+    }
+    match_severity(error, context);
 }

@@ -79,11 +79,11 @@ impl RoomWorld {
                 continue;
             }
             *used += 1;
-            self.apply(queued);
+            self.apply(&queued);
         }
     }
 
-    fn apply(&mut self, queued: Queued) {
+    fn apply(&mut self, queued: &Queued) {
         let Some(seat) = self.seats.get_mut(&queued.seat) else { return };
         seat.applied = queued.seq;
         seat.marks_moved = true;
@@ -91,7 +91,7 @@ impl RoomWorld {
         seat.waiting.1 = seat.waiting.1.saturating_sub(queued.payload.len());
         let entity = seat.entity;
         match queued.request {
-            Some(request) => self.request(&queued, entity, request),
+            Some(request) => self.request(queued, entity, request),
             None => {
                 let kind = self.kind.clone();
                 let refused = match kind.registry().messages.get(usize::from(queued.kind)) {

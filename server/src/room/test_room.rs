@@ -1,0 +1,479 @@
+//! A room for tests of games: fake time, fake seats, a store and a ledger in memory, and moves at will.
+//!
+//! ```
+//! # use tenure::prelude::*;
+//! # fn game(room: &mut RoomBuilder) { room.tick_rate(20); }
+//! let mut room = tenure::test::TestRoom::new("game", game);
+//! let ada = room.join("ada");
+//! room.tick(3);
+//! room.move_now();
+//! assert_eq!(room.state(ada).tick(), 3);
+//! ```
+//!
+//! It panics where a test should fail: it is no part of a server.
+#![expect(clippy::expect_used, clippy::panic, reason = "a test harness says what is wrong by panicking")]
+
+mod client;
+mod durable;
+mod state;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use serde::{Serialize, de::DeserializeOwned};
+use tenure_shared::{PlayerId, RoomId, Seq, Term, codes::CloseCode, wire::Space};
+
+use self::{client::Client, durable::Durable};
+pub use self::{durable::Fate, state::State};
+use super::world::{AttachRefused, RoomWorld, TickInput, WorldSettings};
+use crate::{
+    link::{Attach, ConnId, GatewayId, Input, Mode, ToGateway},
+    plugin::{Audience, Reward, RoomKind, RoomPlugin, encode},
+    runtime::Wall,
+};
+
+/// A fake client's place in a [`TestRoom`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TestSeat(usize);
+
+/// A room, its clients and its store.
+pub struct TestRoom {
+    kind: Arc<RoomKind>,
+    settings: WorldSettings,
+    world: RoomWorld,
+    clients: Vec<Client>,
+    durable: Durable,
+    wall: Wall,
+    next_conn: u64,
+    schedules: Vec<(Arc<str>, Option<Wall>)>,
+    errors: Vec<String>,
+    disposed: bool,
+}
+
+const GATEWAY: GatewayId = GatewayId(1);
+/// Ticks between checkpoints, unless an effect asks for one.
+const CHECKPOINT_EVERY: u64 = 100;
+
+impl TestRoom {
+    /// A new room of this game. Its clock starts at 2026-01-01.
+    ///
+    /// # Panics
+    /// When the game's registration has faults.
+    pub fn new(kind: &str, plugin: impl RoomPlugin) -> Self {
+        Self::with(kind, plugin, WorldSettings::default())
+    }
+
+    /// The same with other bounds.
+    ///
+    /// # Panics
+    /// When the game's registration has faults.
+    pub fn with(kind: &str, plugin: impl RoomPlugin, settings: WorldSettings) -> Self {
+        const START: Wall = Wall(1_767_225_600_000_000);
+        let kind = RoomKind::new(kind, plugin).unwrap_or_else(|faults| panic!("{}", faults.join("\n")));
+        let room = RoomId::from_parts(kind.name(), "test", "room").expect("a room id");
+        let world = RoomWorld::create(&kind, room, &settings, Term(1), 42, START).expect("a world");
+        let mut this = Self {
+            kind,
+            settings,
+            world,
+            clients: Vec::new(),
+            durable: Durable::default(),
+            wall: START,
+            next_conn: 1,
+            schedules: Vec::new(),
+            errors: Vec::new(),
+            disposed: false,
+        };
+        this.save();
+        this
+    }
+
+    /// A player joins without options.
+    ///
+    /// # Panics
+    /// When he is refused.
+    pub fn join(&mut self, player: &str) -> TestSeat {
+        self.join_with(player, &())
+    }
+
+    /// A player joins.
+    ///
+    /// # Panics
+    /// When he is refused.
+    pub fn join_with<T: Serialize + ?Sized>(&mut self, player: &str, options: &T) -> TestSeat {
+        self.try_join(player, options).unwrap_or_else(|refused| panic!("{player} was refused: {}", refused.message))
+    }
+
+    /// A player asks to join, with a client of his own: one who has a seat takes it again, and his other client is superseded.
+    ///
+    /// # Errors
+    /// When the room or the game refuses.
+    ///
+    /// # Panics
+    /// When the options cannot be encoded.
+    pub fn try_join<T: Serialize + ?Sized>(&mut self, player: &str, options: &T) -> Result<TestSeat, AttachRefused> {
+        let mut bytes = Vec::new();
+        crate::plugin::encode_named(&mut bytes, options).expect("options");
+        let player = PlayerId::new(player).expect("a player id");
+        let client = Client::new(player, bytes.into());
+        self.clients.push(client);
+        let seat = TestSeat(self.clients.len() - 1);
+        let attached = self.attach(seat, false);
+        if attached.is_err() {
+            self.clients.pop();
+        }
+        attached.map(|()| seat)
+    }
+
+    fn attach(&mut self, seat: TestSeat, resume: bool) -> Result<(), AttachRefused> {
+        let conn = ConnId(self.next_conn);
+        self.next_conn += 1;
+        let client = &mut self.clients[seat.0];
+        let attach = Attach {
+            gateway: GATEWAY,
+            conn,
+            room: self.world.room().clone(),
+            mode: Mode::JoinOrCreate,
+            player: client.player.clone(),
+            options: client.options.clone(),
+            seat: client.seat.filter(|_| resume),
+            first: client.first(),
+            shown: client.shown,
+            table: None,
+        };
+        let attached = self.world.attach(&attach)?;
+        client.attached(&attached);
+        let again = self.clients[seat.0].resend();
+        self.give_inputs(seat, again);
+        let messages = self.world.take_messages();
+        self.give(messages);
+        Ok(())
+    }
+
+    /// The client's socket is lost: the seat's grace begins.
+    pub fn drop_socket(&mut self, seat: TestSeat) {
+        self.detach(seat, false);
+    }
+
+    /// The client is back on its seat.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn reconnect(&mut self, seat: TestSeat) {
+        self.attach(seat, true).unwrap_or_else(|refused| panic!("resume was refused: {}", refused.message));
+    }
+
+    /// The player leaves for good.
+    pub fn leave(&mut self, seat: TestSeat) {
+        self.detach(seat, true);
+    }
+
+    fn detach(&mut self, seat: TestSeat, consented: bool) {
+        let client = &mut self.clients[seat.0];
+        client.connected = false;
+        if let Some(id) = client.seat {
+            self.world.detach(id, client.generation, consented);
+        }
+        let messages = self.world.take_messages();
+        self.give(messages);
+    }
+
+    /// Sends a message; it arrives at the next tick.
+    ///
+    /// # Panics
+    /// When the game has no such message.
+    pub fn send<T: Serialize + ?Sized>(&mut self, seat: TestSeat, name: &str, message: &T) {
+        let kind = self.number(Space::Message, name);
+        self.input(seat, kind, None, message);
+    }
+
+    /// Sends a request; the answer is found by the number given back, see [`reply`](Self::reply).
+    ///
+    /// # Panics
+    /// When the game has no such request.
+    pub fn request<T: Serialize + ?Sized>(&mut self, seat: TestSeat, name: &str, request: &T) -> u32 {
+        let kind = self.number(Space::Request, name);
+        let client = &mut self.clients[seat.0];
+        client.next_request += 1;
+        let id = client.next_request;
+        self.input(seat, kind, Some(id), request);
+        id
+    }
+
+    fn input<T: Serialize + ?Sized>(&mut self, seat: TestSeat, kind: u16, request: Option<u32>, value: &T) {
+        let mut payload = Vec::new();
+        encode(&mut payload, value).expect("a payload");
+        self.send_raw(seat, kind, request, payload.into());
+    }
+
+    /// Sends bytes as a message (or request) of this number: for tests of what a bad client does.
+    pub fn send_raw(&mut self, seat: TestSeat, kind: u16, request: Option<u32>, payload: Bytes) {
+        let room = self.world.room().clone();
+        let input = self.clients[seat.0].number(room, kind, request, payload);
+        if self.clients[seat.0].connected {
+            self.give_inputs(seat, vec![input]);
+        }
+    }
+
+    fn give_inputs(&mut self, seat: TestSeat, inputs: Vec<Input>) {
+        for input in inputs {
+            if let Err((_, code, text)) = self.world.input(input) {
+                self.clients[seat.0].refused.push((Seq(0), code.as_str().to_owned(), text));
+            }
+        }
+    }
+
+    /// The answer to a request, once it is there: the value, or the refusal's text.
+    ///
+    /// # Panics
+    /// When the answer is not a `T`.
+    pub fn reply<T: DeserializeOwned>(&mut self, seat: TestSeat, request: u32) -> Option<Result<T, String>> {
+        let reply = self.clients[seat.0].replies.remove(&request)?;
+        Some(reply.map(|bytes| crate::plugin::decode(&bytes).expect("an answer of that type")))
+    }
+
+    /// Messages of this name that the client got since this was last asked.
+    ///
+    /// # Panics
+    /// When the game has no such event, or it is not a `T`.
+    pub fn events<T: DeserializeOwned>(&mut self, seat: TestSeat, name: &str) -> Vec<T> {
+        let kind = self.number(Space::Event, name);
+        let events = &mut self.clients[seat.0].events;
+        let (mine, rest) = std::mem::take(events).into_iter().partition(|(number, _)| *number == kind);
+        *events = rest;
+        let decode = |(_, bytes): (u16, Bytes)| crate::plugin::decode(&bytes).expect("an event of that type");
+        Vec::into_iter(mine).map(decode).collect()
+    }
+
+    /// Messages that the room refused since this was last asked: number, code, text.
+    pub fn refused(&mut self, seat: TestSeat) -> Vec<(Seq, String, String)> {
+        std::mem::take(&mut self.clients[seat.0].refused)
+    }
+
+    /// Rewards that the client was shown since this was last asked: source, (currency, amount).
+    pub fn granted(&mut self, seat: TestSeat) -> Vec<(String, Vec<(String, i64)>)> {
+        std::mem::take(&mut self.clients[seat.0].granted)
+    }
+
+    /// How the client's socket was closed, if it was.
+    pub fn closed(&self, seat: TestSeat) -> Option<(CloseCode, &str)> {
+        self.clients[seat.0].closed.as_ref().map(|(code, reason)| (*code, reason.as_str()))
+    }
+
+    /// The marks that the client has: last message applied, last message saved.
+    pub fn marks(&self, seat: TestSeat) -> (Seq, Seq) {
+        self.clients[seat.0].marks
+    }
+
+    /// What the client sees, as it was told by snapshots and frames.
+    pub fn state(&self, seat: TestSeat) -> State<'_> {
+        let client = &self.clients[seat.0];
+        State { view: &client.view, table: self.kind.table(), tick: client.shown.1.0 }
+    }
+
+    /// What a fresh snapshot would show the client: equal to [`state`](Self::state) after every tick.
+    ///
+    /// # Panics
+    /// When the seat is not connected.
+    pub fn fresh_hash(&mut self, seat: TestSeat) -> u64 {
+        let client = &self.clients[seat.0];
+        let seat = client.seat.expect("a seat");
+        match self.world.resync(seat, client.generation) {
+            Some((_, ToGateway::Snapshot { bytes, .. })) => client::snapshot(&bytes).hash(),
+            other => panic!("no snapshot: {other:?}"),
+        }
+    }
+
+    /// The client asks for a snapshot.
+    pub fn resync(&mut self, seat: TestSeat) {
+        let client = &self.clients[seat.0];
+        let Some(id) = client.seat else { return };
+        let message = self.world.resync(id, client.generation);
+        self.give(message.into_iter().collect());
+    }
+
+    /// Room and clock go on by `n` ticks.
+    pub fn tick(&mut self, n: u64) {
+        for _ in 0..n {
+            self.tick_once();
+        }
+    }
+
+    /// Room and clock go on by this much.
+    pub fn advance(&mut self, by: Duration) {
+        self.tick(by.as_nanos().div_ceil(u128::from(self.tick_nanos())) as u64);
+    }
+
+    /// The clock goes on, the room does not: as while it is frozen or has no owner.
+    pub fn freeze(&mut self, by: Duration) {
+        self.wall = self.wall.plus(by);
+    }
+
+    fn tick_nanos(&self) -> u64 {
+        1_000_000_000 / u64::from(self.kind.tick_rate())
+    }
+
+    fn tick_once(&mut self) {
+        self.wall = self.wall.plus(Duration::from_nanos(self.tick_nanos()));
+        let mut input =
+            TickInput { wall: self.wall, schedules: std::mem::take(&mut self.schedules), ..Default::default() };
+        self.durable.fill(self.wall, &mut input);
+        let mut output = self.world.tick(input);
+        self.errors.append(&mut output.errors);
+        self.disposed |= output.dispose;
+        self.durable.wanted(output.balances_wanted);
+        self.durable.run(output.tasks);
+        let due = self.world.tick_number().0.is_multiple_of(CHECKPOINT_EVERY);
+        if due || !output.effects.is_empty() {
+            let checkpoint = self.world.checkpoint(false);
+            let version = checkpoint.version;
+            self.durable.commit(checkpoint, output.effects, self.wall);
+            self.world.saved(version);
+        }
+        self.give(output.messages);
+    }
+
+    /// Stores a checkpoint now.
+    pub fn save(&mut self) {
+        let checkpoint = self.world.checkpoint(false);
+        let version = checkpoint.version;
+        self.durable.commit(checkpoint, Default::default(), self.wall);
+        self.world.saved(version);
+    }
+
+    /// The room moves: checkpoint, restore under the next term, go on. Clients stay connected.
+    ///
+    /// # Panics
+    /// When the checkpoint cannot be restored.
+    pub fn move_now(&mut self) {
+        self.save();
+        let members = self.world.attachments();
+        self.restore();
+        let messages = self.world.adopt(&members);
+        self.give(messages);
+    }
+
+    /// The process stops in order and starts again: everything is saved, all sockets are lost, and the clients come back.
+    ///
+    /// # Panics
+    /// When the checkpoint cannot be restored.
+    pub fn restart(&mut self) {
+        self.save();
+        self.crash();
+    }
+
+    /// The owner is lost: the room is restored from the last stored checkpoint, and the clients come back and send again what was not
+    /// saved.
+    ///
+    /// # Panics
+    /// When the checkpoint cannot be restored.
+    pub fn crash(&mut self) {
+        let back: Vec<_> =
+            (0..self.clients.len()).map(TestSeat).filter(|seat| self.clients[seat.0].connected).collect();
+        self.restore();
+        back.into_iter().for_each(|seat| self.reconnect(seat));
+    }
+
+    fn restore(&mut self) {
+        let checkpoint = self.durable.restart();
+        let term = Term(self.world.term().0 + 1);
+        self.world = RoomWorld::restore(&self.kind, &self.settings, term, &checkpoint)
+            .expect("a checkpoint that can be restored");
+    }
+
+    /// The game changes to another version of itself, as in a deploy: the room is saved, and restored by the new plugin.
+    ///
+    /// # Panics
+    /// When the new version cannot read the checkpoint.
+    pub fn deploy(&mut self, plugin: impl RoomPlugin) {
+        self.save();
+        self.kind = RoomKind::new(self.kind.name(), plugin).unwrap_or_else(|faults| panic!("{}", faults.join("\n")));
+        self.crash();
+    }
+
+    /// An occurrence of a schedule is due at the next tick, for connected seats.
+    pub fn reward(&mut self, schedule: &str, amounts: &[(&str, i64)]) {
+        self.reward_for(schedule, amounts, Audience::Present);
+    }
+
+    /// The same for another audience.
+    pub fn reward_for(&mut self, schedule: &str, amounts: &[(&str, i64)], audience: Audience) {
+        let amounts: BTreeMap<Arc<str>, i64> = amounts.iter().map(|(c, n)| (Arc::from(*c), *n)).collect();
+        let reward = Reward {
+            id: schedule.into(),
+            scheduled_for: self.wall,
+            audience,
+            amounts,
+            cap: None,
+            max_grants_per_step: self.settings.max_grants_per_step,
+            max_known: self.settings.max_known,
+        };
+        self.durable.reward(self.world.room(), reward);
+    }
+
+    /// When the schedule is due next, as the room is told.
+    pub fn schedule(&mut self, schedule: &str, next: Option<Wall>) {
+        self.schedules.push((schedule.into(), next));
+    }
+
+    /// Puts money into a ledger, as if it had always been there.
+    ///
+    /// # Panics
+    /// When the player id is not valid.
+    pub fn deposit(&mut self, player: &str, currency: &str, amount: i64) {
+        self.durable.deposit(PlayerId::new(player).expect("a player id"), currency, amount);
+    }
+
+    /// A ledger's balance.
+    ///
+    /// # Panics
+    /// When the player id is not valid.
+    pub fn balance(&self, player: &str, currency: &str) -> i64 {
+        self.durable.balance(&PlayerId::new(player).expect("a player id"), currency)
+    }
+
+    /// What becomes of grants and tasks from now on: for tests of what a crash leaves half done.
+    pub fn fate(&mut self, fate: Fate) {
+        self.durable.fate = fate;
+    }
+
+    /// The clock.
+    pub fn wall(&self) -> Wall {
+        self.wall
+    }
+
+    /// Whether the game asked for the end of the room.
+    pub fn disposed(&self) -> bool {
+        self.disposed
+    }
+
+    /// What went wrong in game code since this was last asked.
+    pub fn take_errors(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.errors)
+    }
+
+    /// The world, for what this harness does not offer.
+    pub fn world(&mut self) -> &mut RoomWorld {
+        &mut self.world
+    }
+
+    fn number(&self, space: Space, name: &str) -> u16 {
+        let row = self.kind.table().iter().find(|row| row.space == space && row.name == name);
+        row.unwrap_or_else(|| panic!("no {space:?} is named {name:?}")).number
+    }
+
+    fn give(&mut self, messages: Vec<(GatewayId, ToGateway)>) {
+        for (_, message) in messages {
+            let again = client::give(&mut self.clients, &message);
+            for (client, inputs) in again {
+                self.give_inputs(TestSeat(client), inputs);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for TestRoom {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TestRoom({:?}, {} clients)", self.world, self.clients.len())
+    }
+}

@@ -211,7 +211,9 @@ impl RoomBuilder {
         systems: impl IntoScheduleConfigs<ScheduleSystem, M> + Send + 'static,
     ) -> &mut Self {
         let set = StageSet(stage, self.handlers.stages.len() as u32);
-        let add = move |schedule: &mut Schedule| drop(schedule.add_systems(systems.chain().in_set(set)));
+        let add = move |schedule: &mut Schedule| {
+            schedule.add_systems(systems.chain().in_set(set));
+        };
         self.handlers.stages.push((set, Box::new(add)));
         self
     }

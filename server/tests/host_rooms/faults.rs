@@ -148,6 +148,7 @@ async fn a_gateway_that_does_not_listen_loses_its_sockets_and_not_the_room() {
     let (deaf, good) = (node.gateway(), node.gateway());
     let ann = deaf.join(&room("a"), "ann");
     let bob = good.join(&room("a"), "bob");
+    world.until("both are there", || world.view(&room("a")).connected == 2);
     deaf.heard.deaf.store(true, Ordering::SeqCst);
     world.until("its seat is in its grace", || world.view(&room("a")).connected == 1);
     good.say(&bob, 1, &Say::Keep(1));

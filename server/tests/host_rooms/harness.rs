@@ -36,7 +36,7 @@ pub struct Weather {
     pub lose_answers: AtomicU64,
     /// Commits seen.
     pub commits: AtomicU64,
-    /// Heartbeats fail: the lease lapses while everything else works.
+    /// Heartbeats fail: the lease lapses, and cannot be had anew, while everything else works.
     pub no_heartbeats: AtomicBool,
     /// Commits wait until this is false.
     pub hold_commits: AtomicBool,
@@ -56,7 +56,9 @@ impl Backend for Stormy {
             if weather.down.load(Ordering::SeqCst) {
                 return fail("down");
             }
-            if weather.no_heartbeats.load(Ordering::SeqCst) && matches!(command, Command::Heartbeat { .. }) {
+            if weather.no_heartbeats.load(Ordering::SeqCst)
+                && matches!(command, Command::Heartbeat { .. } | Command::Register { .. })
+            {
                 return fail("cut off");
             }
             if matches!(command, Command::Commit { .. }) {
@@ -96,6 +98,8 @@ impl World {
             checkpoint_every: Duration::from_millis(100),
             idle_after: Duration::from_millis(200),
             retry_delay: Duration::from_millis(20),
+            // A panic prints a backtrace first, which takes its time on a busy machine.
+            stall_after: Duration::from_secs(60),
             ..HostConfig::default()
         };
         let (views, outside) = (Views::default(), Arc::default());
@@ -306,6 +310,7 @@ impl Gateway {
         self.try_say(socket, seq, say).expect("taken");
     }
 
+    #[allow(clippy::result_large_err, reason = "what is refused goes back as it came")]
     pub fn try_say(&self, socket: &Socket, seq: u64, say: &Say) -> Result<(), Refused<ToNode>> {
         let table = socket.attached.table.as_ref().expect("a table");
         let row = table.iter().find(|row| &*row.name == "say").expect("the message is registered");

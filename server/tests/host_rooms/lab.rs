@@ -83,7 +83,7 @@ pub fn kind(views: &Views, outside: &Arc<Outside>) -> Arc<RoomKind> {
 }
 
 fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>) {
-    room.tick_rate(50).max_seats(4).reconnect_grace(Duration::from_millis(400));
+    room.tick_rate(50).max_seats(4).reconnect_grace(Duration::from_secs(3));
     room.resource::<Book>("book").persisted();
     room.component::<Thing>("thing").persisted();
     room.message::<Say>("say");

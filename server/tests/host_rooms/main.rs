@@ -1,6 +1,13 @@
 //! The room host through its public interface: real threads, the real store rules in memory, nodes that stop and crash.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests may fail a test")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    elided_lifetimes_in_paths,
+    unreachable_pub,
+    missing_docs,
+    reason = "helpers of tests may fail a test, and a game reads better without lifetimes"
+)]
 
 mod crash;
 mod faults;

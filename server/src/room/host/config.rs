@@ -79,7 +79,7 @@ impl Default for HostConfig {
             max_rooms: 20_000,
             restarts: 3,
             restart_window: Duration::from_secs(60),
-            stall_after: Duration::from_secs(3),
+            stall_after: Duration::from_secs(5),
             kill_after: Duration::from_secs(10),
             retry_delay: Duration::from_secs(1),
             max_attempts: 8,

@@ -66,6 +66,12 @@ impl Finder {
         self.keep(socket, room, now);
     }
 
+    /// Whether `room` is one that this socket was told and that is not stored yet: asking for it means making it.
+    pub(super) fn is_planned_for(&self, socket: Socket, room: &RoomId) -> bool {
+        self.reserved.get(&socket).is_some_and(|(kept, _)| kept == room)
+            && self.rooms.get(room).is_some_and(|known| known.planned)
+    }
+
     /// What a room says about itself now. Seats kept stay kept.
     pub(super) fn update(&mut self, summary: &RoomSummary) {
         let kept = self.rooms.get(&summary.room).map_or(0, |known| known.kept);
@@ -98,6 +104,12 @@ impl Finder {
         if let Some(old) = self.rooms.remove(room) {
             self.unlist(room, &old);
         }
+    }
+
+    /// Rooms that are another node's now.
+    pub(super) fn remove_all(&mut self, gone: impl Fn(&RoomId) -> bool) {
+        let rooms: Vec<RoomId> = self.rooms.keys().filter(|room| gone(room)).cloned().collect();
+        rooms.iter().for_each(|room| self.remove(room));
     }
 
     /// How many rooms are known.
@@ -179,6 +191,10 @@ mod tests {
             *sent.entry(found).or_default() += 1;
         }
         assert_eq!(sent.values().copied().collect::<Vec<_>>(), [50; 4]);
+        let new = room("new0");
+        assert!(finder.is_planned_for(socket(7), &new) && !finder.is_planned_for(socket(60), &new));
+        finder.update(&summary("new0", 1, 50));
+        assert!(!finder.is_planned_for(socket(7), &new), "it exists");
     }
 
     #[test]

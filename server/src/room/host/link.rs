@@ -11,7 +11,7 @@ use super::{
     inbox::{Wish, unwish},
 };
 use crate::{
-    link::{Attach, ConnId, Downlink, GatewayId, Node, ToGateway, ToNode, Uplink},
+    link::{Attach, ConnId, Downlink, GatewayId, Mode, Node, ToGateway, ToNode, Uplink},
     runtime::mailbox::Refused,
 };
 
@@ -112,9 +112,13 @@ impl Link {
         name
     }
 
-    fn attach(&self, attach: Attach) -> Result<(), Refused<ToNode>> {
+    fn attach(&self, mut attach: Attach) -> Result<(), Refused<ToNode>> {
         let host = &self.host;
         let retry = Some(RETRY_AFTER);
+        let socket = (attach.gateway, attach.conn);
+        if attach.mode == Mode::Join && host.finder.lock().is_planned_for(socket, &attach.room) {
+            attach.mode = Mode::JoinOrCreate;
+        }
         if !host.kinds.contains_key(attach.room.kind()) {
             return self.refuse(attach, ErrorCode::UnknownKind, "no game of this kind is registered", None);
         }

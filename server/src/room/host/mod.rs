@@ -8,6 +8,8 @@
 //! - An item is in one pair of hands: from the hand-over until its commit is acknowledged it is not handed out again.
 //! - A room exists when its first checkpoint is stored; attaches are answered after that.
 
+#![allow(clippy::result_large_err, reason = "what a full inbox refuses goes back as it came, whatever its size")]
+
 mod actor;
 mod config;
 mod core;

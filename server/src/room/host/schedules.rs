@@ -1,6 +1,9 @@
 //! Which items of schedules a room should have, pure: what to schedule and what to take back at load, and what follows a completion.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use tenure_shared::RoomId;
@@ -158,10 +161,9 @@ impl Occurrences {
     }
 
     fn add(&mut self, schedule: &Schedule, room: &RoomId, at: Wall, change: &mut Change) {
-        let key = (schedule.id().clone(), at);
-        if !self.pending.contains_key(&key) {
+        if let Entry::Vacant(slot) = self.pending.entry((schedule.id().clone(), at)) {
             let item = item(schedule, room, at);
-            self.pending.insert(key, item.due);
+            slot.insert(item.due);
             change.scheduled.push(item);
         }
     }

@@ -3,7 +3,12 @@
 use tenure_shared::codes::CloseCode;
 
 use super::{super::shard::pending::Request, Actor, Phase, opening::DISPOSE_JOB};
-use crate::{link::ToGateway, room::world::RoomWorld, runtime::Mono, store::WorkItem};
+use crate::{
+    link::ToGateway,
+    room::world::RoomWorld,
+    runtime::Mono,
+    store::{RoomSummary, WorkItem},
+};
 
 impl Actor {
     /// Unloads a room that nobody has been in for `idle_after` of its own time and that waits for nothing.
@@ -40,12 +45,11 @@ impl Actor {
 
     /// The last checkpoint is stored. Whoever came meanwhile keeps the room: the unload is called off (LESSONS C48).
     pub(super) fn saved(&mut self, now: Mono) {
-        let summary = self.world.as_ref().map(RoomWorld::summary);
+        // Before the end: after it another life of the room may have said something newer already.
+        if let Some(world) = &self.world {
+            self.host.finder.lock().update(&RoomSummary { dormant: true, ..world.summary() });
+        }
         if self.due.is_empty() && self.results.is_empty() && self.end(self.stopping) {
-            if let Some(mut summary) = summary {
-                summary.dormant = true;
-                self.host.finder.lock().update(&summary);
-            }
             if self.stopping {
                 self.host.note_saved();
             }

@@ -99,7 +99,7 @@ impl Shard {
 
     /// Ledger answers were not delivered: the outbox is read from its start.
     pub(super) fn read_outbox_again(&self) {
-        self.outbox.from_start();
+        self.outbox.restart();
         self.notify.notify_one();
     }
 

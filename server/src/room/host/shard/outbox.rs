@@ -16,6 +16,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tenure_shared::RoomId;
 
 use super::{Shard, pending::Request};
 use crate::{
@@ -53,7 +54,7 @@ impl Outbox {
         !self.running.load(Ordering::Acquire) && !self.again.load(Ordering::Acquire)
     }
 
-    pub(super) fn from_start(&self) {
+    pub(super) fn restart(&self) {
         self.restart.store(true, Ordering::Release);
         self.again.store(true, Ordering::Release);
     }
@@ -141,7 +142,7 @@ async fn apply(host: &Arc<Host>, shard: &Arc<Shard>, lane: Vec<OutboxEntry>) {
                     Applied::Already(_) => "already",
                     Applied::Insufficient => "insufficient",
                 });
-                deliver(host, shard, position, &room, GrantResult { grant, applied, balances });
+                deliver(host, shard, position, &room, &GrantResult { grant, applied, balances });
             }
             Ok(_) => tracing::error!("an unexpected kind of answer to apply"),
             Err(error) if error.may_retry() => return,
@@ -154,7 +155,7 @@ async fn apply(host: &Arc<Host>, shard: &Arc<Shard>, lane: Vec<OutboxEntry>) {
     }
 }
 
-fn deliver(host: &Arc<Host>, shard: &Arc<Shard>, position: u64, room: &tenure_shared::RoomId, result: GrantResult) {
+fn deliver(host: &Arc<Host>, shard: &Arc<Shard>, position: u64, room: &RoomId, result: &GrantResult) {
     let waited_for = result.grant.scheduled_for.is_none();
     for _ in 0..DELIVERIES {
         let handle = match host.rooms.get(room) {

@@ -3,6 +3,8 @@
 
 use std::sync::atomic::Ordering;
 
+use tenure_shared::RoomId;
+
 use super::{
     outbox,
     writer::{Fate, Requests, Writer},
@@ -51,7 +53,7 @@ impl Writer {
         } else if !requests.is_empty() {
             self.shard.pending.lock().put_back(requests);
         }
-        self.shard.outbox.from_start();
+        self.shard.outbox.restart();
         outbox::kick(&self.host, &self.shard);
         tracing::info!(shard = %self.shard.id, term = %self.fence.term(), "the shard goes on from memory");
         Fate::Going
@@ -64,10 +66,7 @@ impl Writer {
                 continue;
             }
             let answer = self.host.call_until_stopped(Command::Load { room: room.clone() }).await;
-            let stored = match answer {
-                Ok(Reply::Checkpoint(stored)) => stored,
-                Ok(_) | Err(_) => return None,
-            };
+            let Ok(Reply::Checkpoint(stored)) = answer else { return None };
             return Some(match &request.checkpoint {
                 Some(sent) => stored.is_some_and(|stored| stored.version >= sent.version),
                 None => stored.is_none(),
@@ -85,8 +84,10 @@ impl Writer {
         if let Some(slot) = self.host.shards.get(self.shard.id.0 as usize) {
             *slot.write() = None;
         }
+        let of_shard = |room: &RoomId| room.shard(self.host.config.shards) == self.shard.id;
+        self.host.finder.lock().remove_all(of_shard);
         for handle in self.host.rooms.all() {
-            if handle.room.shard(self.host.config.shards) == self.shard.id {
+            if of_shard(&handle.room) {
                 // Out of the directory at once: the next owner's room of that id is another one, and a tick that never returns is not waited for.
                 handle.tell(Event::Lost);
                 self.host.rooms.remove(&handle);

@@ -35,7 +35,7 @@ impl Writer {
             }
         }
         // Everything of a life before this one is applied again: the ledger knows what it has.
-        self.shard.outbox.from_start();
+        self.shard.outbox.restart();
         self.refill().await;
         self.shard.ready.store(true, Ordering::Release);
         self.host.shards_changed.notify_waiters();

@@ -241,13 +241,13 @@ impl Writer {
         while !self.quiet
             && let Some(item) = self.near.hand_out(now, WORK_PER_ROOM)
         {
-            self.give(item, now);
+            self.give(&item, now);
         }
         let overdue = self.near.overdue(now);
         self.shard.overdue.store(overdue as u64, Ordering::Relaxed);
     }
 
-    fn give(&self, item: WorkItem, now: Wall) {
+    fn give(&self, item: &WorkItem, now: Wall) {
         let room = item.id.room.clone();
         if &*item.id.job != DISPOSE_JOB {
             names::work(room.kind(), "handed");

@@ -117,9 +117,37 @@ impl Clock {
         }
     }
 
+    /// Blocks this thread until `at` (for ever if `None`), until it is unparked, or for no reason: the caller looks again.
+    ///
+    /// A thread of its own wakes tens of microseconds after `at`; the timer of a runtime is as coarse as a millisecond.
+    pub fn park_until(&self, at: Option<Mono>) {
+        let Some(at) = at else { return std::thread::park() };
+        match &self.0 {
+            Source::System { .. } => match at.since(self.now()) {
+                Duration::ZERO => {}
+                wait => std::thread::park_timeout(wait),
+            },
+            Source::Manual(_) => {
+                let waker = std::task::Waker::from(Arc::new(Unpark(std::thread::current())));
+                let mut reached = self.sleep_until(at);
+                if reached.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending() {
+                    std::thread::park();
+                }
+            }
+        }
+    }
+
     /// Resolves after `by`. Cancel-safe.
     pub fn sleep(&self, by: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + 'static>> {
         self.sleep_until(self.now().plus(by))
+    }
+}
+
+struct Unpark(std::thread::Thread);
+
+impl std::task::Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 

@@ -13,6 +13,10 @@ use crate::runtime::Wall;
 
 /// One verb with its arguments. Every verb is idempotent: a call whose answer was lost may be repeated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    missing_docs,
+    reason = "the fields are named after what they are; each verb's line says what it does with them"
+)]
 pub enum Command {
     /// Makes a member (joining) with a lease of `ttl` from the store's now. → [`Reply::Done`]
     Register { incarnation: IncarnationId, info: MemberInfo, ttl: Duration },
@@ -27,7 +31,7 @@ pub enum Command {
     /// Writes the caller's own tombstone: it is gone on purpose. → [`Reply::Done`]
     Deregister { incarnation: IncarnationId },
 
-    /// Compare-and-set of a claim (§5): granted if it is still as `seen` (holder, term; `None` = no claim yet) and is free, released, the
+    /// Compare-and-set of a claim (DESIGN.md §5): granted if it is still as `seen` (holder, term; `None` = no claim yet) and is free, released, the
     /// caller's own, or its holder is tombstoned or has no lease record. The caller must be a live member. → [`Reply::Granted`]
     Acquire { key: Key, caller: IncarnationId, seen: Option<(Option<IncarnationId>, Term)>, floor: Term },
     /// Gives a claim to another live member; refused when a checkpoint of the manifest (room, version) is not stored. → [`Reply::Granted`] (of the target)
@@ -78,12 +82,57 @@ pub enum Command {
 
     /// Ownership history of a key, oldest first. → [`Reply::History`]
     History { key: Key },
-    /// Completed work of a shard, oldest first (bounded log). → [`Reply::Completed`]
+    /// The latest `limit` (bounded by 1,000) lines of a shard's completed work, oldest first. → [`Reply::Completed`]
     Completed { shard: ShardId, limit: usize },
+}
+
+impl Command {
+    /// Whether it only reads: it needs no durable write and may be answered at once.
+    pub fn is_read(&self) -> bool {
+        matches!(
+            self,
+            Command::Members
+                | Command::Claim { .. }
+                | Command::Claims { .. }
+                | Command::Routes { .. }
+                | Command::Load { .. }
+                | Command::Rooms { .. }
+                | Command::Due { .. }
+                | Command::Overdue { .. }
+                | Command::Work { .. }
+                | Command::Outbox { .. }
+                | Command::Balances { .. }
+                | Command::Ledger { .. }
+                | Command::Session { .. }
+                | Command::History { .. }
+                | Command::Completed { .. }
+        )
+    }
+
+    /// Whether leases hang on it: such a verb stands before all others in a queue (DESIGN.md §6). Transfer and release are not among them:
+    /// they must not overtake the commits that their caller sent before.
+    pub fn is_urgent(&self) -> bool {
+        matches!(
+            self,
+            Command::Register { .. }
+                | Command::Heartbeat { .. }
+                | Command::Expire { .. }
+                | Command::SetStatus { .. }
+                | Command::Members
+                | Command::Deregister { .. }
+                | Command::Acquire { .. }
+                | Command::Claim { .. }
+                | Command::Claims { .. }
+                | Command::Routes { .. }
+                | Command::Agree { .. }
+                | Command::AgreeOrGet { .. }
+        )
+    }
 }
 
 /// The answer to a verb.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are named after what they are; each answer's line says the rest")]
 pub enum Reply {
     /// It is done.
     Done,

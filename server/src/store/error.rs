@@ -59,7 +59,7 @@ pub enum Error {
     /// A passing fault: the verb may or may not have been applied; it is idempotent and may be repeated.
     #[error("the store is not reachable: {0}")]
     Unavailable(String),
-    /// The store is damaged or full; the text is for the operator.
+    /// The store is damaged; the text is for the operator.
     #[error("the store failed: {0}")]
     Broken(String),
 }

@@ -261,11 +261,12 @@ pub struct CompletedWork {
 /// What one commit does, in one atomic step (H6). Empty parts do nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
-    /// Checkpoints to store; refused when (term, tick) of one is below the stored one of the same term, or its version is not higher.
+    /// Checkpoints to store; refused (`Conflict`) when (term, tick) of one is below the stored one's, or its version is not higher.
     pub checkpoints: Vec<Checkpoint>,
     /// Rooms to delete, with their items.
     pub deleted: Vec<RoomId>,
-    /// Items to schedule; an identity that exists or was completed changes nothing, unless the item is pending and differs: then it is replaced.
+    /// Items to schedule; an identity that exists or was completed changes nothing, unless the item is pending and differs: then it is
+    /// replaced. Of the parts for work, `cancelled` is carried out first, then this and the others in the order below, `completed` last.
     pub scheduled: Vec<WorkItem>,
     /// Items completed; refused as a whole (`Conflict`) when one is not pending.
     pub completed: Vec<WorkId>,

@@ -1,0 +1,167 @@
+//! From a tick's effects to a commit, and what an acknowledged commit means for the room.
+
+use tenure_shared::RoomId;
+
+use super::{
+    super::{
+        config::{LONGEST_RETRY, backoff},
+        inbox::Durable,
+        names,
+        shard::pending::Request,
+    },
+    Actor, Phase,
+    opening::DISPOSE_JOB,
+};
+use crate::{
+    room::world::Effects,
+    runtime::{Mono, tasks::Kind},
+    store::{Checkpoint, Command, Error, Reply, WorkId},
+};
+
+impl Actor {
+    /// A tick's effects, its checkpoint and the next occurrences: one commit (H6).
+    pub(super) fn commit_effects(&mut self, effects: Effects, checkpoint: Checkpoint, now: Mono) {
+        let Effects { scheduled, cancelled, completed, advanced, failed, grants, delivered } = effects;
+        let mut request = Request { scheduled, cancelled, completed, advanced, grants, ..Request::default() };
+        for id in &request.completed {
+            names::work(self.kind.name(), "completed");
+            let change = self.occurrences.done(&self.host.book, id, self.host.store_now());
+            self.host.count_dropped(change.dropped, &self.handle.room);
+            request.scheduled.extend(change.scheduled);
+        }
+        for (id, reason) in failed {
+            self.failed(id, &reason, &mut request);
+        }
+        for id in &delivered {
+            if let Some((position, _)) = self.results.get(id) {
+                request.trimmed.push(*position);
+            }
+        }
+        self.grants_out += request.grants.len();
+        self.send(request, checkpoint, now);
+    }
+
+    /// A handler failed: again later, or parked after too many attempts; a schedule goes on with its next occurrence.
+    pub(super) fn failed(&mut self, id: WorkId, reason: &str, request: &mut Request) {
+        let attempt = self.work.get(&id).map_or(0, |item| item.attempt);
+        let now = self.host.store_now();
+        tracing::warn!(room = %id.room, job = %id.job, key = %id.key, attempt = attempt + 1, reason, "work failed");
+        if attempt + 1 >= self.host.config.max_attempts {
+            names::work(self.kind.name(), "parked");
+            let change = self.occurrences.done(&self.host.book, &id, now);
+            request.scheduled.extend(change.scheduled);
+            request.parked.push((id, reason.to_owned()));
+        } else {
+            names::work(self.kind.name(), "failed");
+            let due = now.plus(backoff(self.host.config.retry_delay, attempt, LONGEST_RETRY));
+            self.occurrences.put_off(&id, due);
+            request.failed.push((id, due));
+        }
+    }
+
+    /// Commits `request` with the room's state now. After a fault in the encoding the room is restored instead.
+    pub(super) fn commit(&mut self, request: Request, live: bool, now: Mono) {
+        let checkpoint = self.make(|actor| match actor.world.as_mut() {
+            Some(world) => Ok(world.checkpoint(!live)),
+            None => Err("the room has no world".to_owned()),
+        });
+        match checkpoint {
+            Ok(checkpoint) => self.send(request, checkpoint, now),
+            Err(reason) => self.fault(&reason, now),
+        }
+    }
+
+    fn send(&mut self, request: Request, checkpoint: Checkpoint, now: Mono) {
+        let (size, limit) = (checkpoint.body.len(), self.host.config.world.max_checkpoint);
+        names::checkpoint(self.kind.name(), size);
+        if size > limit {
+            // It could never be stored: going on would only lose more.
+            return self.park(&format!("its checkpoint has {size} bytes; room.max_checkpoint is {limit}"), now);
+        }
+        self.unacked += 1;
+        self.shard.commit(&self.handle.room, Request { checkpoint: Some(checkpoint), ..request });
+    }
+
+    /// The periodic checkpoint of a room that changed; one at a time.
+    pub(super) fn maybe_checkpoint(&mut self, now: Mono) {
+        if self.phase != Phase::Running || self.saving || now < self.next_checkpoint {
+            return;
+        }
+        let every = self.host.config.checkpoint_every;
+        while self.next_checkpoint <= now {
+            self.next_checkpoint = self.next_checkpoint.plus(every.max(std::time::Duration::from_millis(1)));
+        }
+        if self.world.as_ref().is_some_and(crate::room::world::RoomWorld::dirty) {
+            self.saving = true;
+            self.commit(Request::default(), true, now);
+        }
+    }
+
+    /// Spread over the period, so that a thousand rooms do not save in the same moment.
+    pub(super) fn first_checkpoint(&self, now: Mono) -> Mono {
+        let every = u64::try_from(self.host.config.checkpoint_every.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let hash = xxhash_rust::xxh3::xxh3_64_with_seed(self.handle.room.as_str().as_bytes(), 1);
+        Mono(now.0.saturating_add(hash % every))
+    }
+
+    pub(super) fn on_committed(&mut self, durable: &Durable, now: Mono) {
+        self.unacked = self.unacked.saturating_sub(durable.merged);
+        self.saving = false;
+        for id in &durable.items {
+            self.work.remove(id);
+        }
+        let before = self.results.len();
+        self.results.retain(|_, (position, _)| !durable.trimmed.contains(position));
+        self.grants_out = self.grants_out.saturating_sub(before - self.results.len());
+        if let (Some(version), Some(world)) = (durable.version, self.world.as_mut()) {
+            world.saved(version);
+        }
+        match self.phase {
+            Phase::Creating if self.unacked == 0 => self.created(now),
+            Phase::Saving if self.unacked == 0 => self.saved(now),
+            Phase::Deleting if self.unacked == 0 => self.deleted(),
+            Phase::Restoring if self.unacked == 0 => self.read_again(),
+            _ => {}
+        }
+    }
+
+    pub(super) fn on_refused(&mut self, error: &Error, merged: usize, now: Mono) {
+        self.unacked = self.unacked.saturating_sub(merged);
+        self.saving = false;
+        tracing::error!(room = %self.handle.room, %error, "the store refused a commit of a room");
+        match (self.phase, error) {
+            (Phase::Gone | Phase::Parked, _) => {}
+            (Phase::Creating, _) => self.not_created(&error.to_string()),
+            // The world went on from something the store does not have: back to what it has.
+            (_, Error::Conflict(_)) => self.fault(&format!("its commit was refused: {error}"), now),
+            _ => self.park(&format!("its commit was refused: {error}"), now),
+        }
+    }
+
+    /// Asks for balances, one question at a time.
+    pub(super) fn ask_balances(&mut self) {
+        if self.balances_asked || self.balances_wanted.is_empty() {
+            return;
+        }
+        self.balances_asked = true;
+        let players: Vec<_> = self.balances_wanted.drain(..).collect();
+        let (host, handle) = (self.host.clone(), self.handle.clone());
+        self.host.tasks.spawn("room balances", Kind::Job, async move {
+            let mut known = Vec::with_capacity(players.len());
+            for player in players {
+                match host.call_until_stopped(Command::Balances { player: player.clone() }).await {
+                    Ok(Reply::Balances(balances)) => known.push((player, balances)),
+                    Ok(_) => {}
+                    Err(error) => tracing::warn!(%player, %error, "balances could not be read"),
+                }
+            }
+            handle.tell(super::super::inbox::Event::Balances(known));
+        });
+    }
+
+    /// The item that deletes this room when it has been dormant long enough. The version makes it a new one each time.
+    pub(super) fn dispose_item(room: &RoomId, version: u64, due: crate::runtime::Wall) -> crate::store::WorkItem {
+        let id = WorkId { room: room.clone(), job: DISPOSE_JOB.into(), key: version.to_string().into() };
+        crate::store::WorkItem { id, due, attempt: 0, parked: None, payload: bytes::Bytes::new() }
+    }
+}

@@ -1,0 +1,147 @@
+//! The ways a room ends: unloaded when idle, deleted, stopped, lost.
+
+use tenure_shared::codes::CloseCode;
+
+use super::{super::shard::pending::Request, Actor, Phase, opening::DISPOSE_JOB};
+use crate::{
+    link::ToGateway,
+    room::world::RoomWorld,
+    runtime::Mono,
+    store::{RoomSummary, WorkItem},
+};
+
+impl Actor {
+    /// Unloads a room that nobody has been in for `idle_after` of its own time and that waits for nothing.
+    pub(super) fn maybe_end(&mut self, now: Mono) {
+        let Some(world) = &self.world else { return };
+        let idle = world.empty_since().is_some_and(|since| {
+            let empty = world.room_time().saturating_sub(since);
+            u128::from(empty) >= self.host.config.idle_after.as_nanos()
+        });
+        let waits = self.unacked > 0
+            || !self.work.is_empty()
+            || !self.results.is_empty()
+            || self.grants_out > 0
+            || self.tasks_out > 0
+            || !self.balances_wanted.is_empty();
+        if idle && !waits && self.kind.auto_dispose() && !self.handle.has_attach() {
+            self.save_dormant(now);
+        }
+    }
+
+    /// The last checkpoint says dormant; occurrences that need somebody present are taken back, the deletion is scheduled.
+    fn save_dormant(&mut self, now: Mono) {
+        let room = self.handle.room.clone();
+        let cancelled = self.occurrences.leave(&self.host.book, &room);
+        let version = self.world.as_ref().map_or(0, |world| world.version() + 1);
+        // Work that wakes an empty room for a moment does not make it young again.
+        let due = self.dispose_due.unwrap_or_else(|| self.host.store_now().plus(self.host.config.dispose_after));
+        self.dispose_due = Some(due);
+        let dispose = Self::dispose_item(&room, version, due);
+        self.dispose_items.insert(dispose.id.clone());
+        self.set_phase(Phase::Saving);
+        self.commit(Request { cancelled, scheduled: vec![dispose], ..Request::default() }, false, now);
+    }
+
+    /// The last checkpoint is stored. Whoever came meanwhile keeps the room: the unload is called off (LESSONS C48).
+    pub(super) fn saved(&mut self, now: Mono) {
+        // Before the end: after it another life of the room may have said something newer already.
+        if let Some(world) = &self.world {
+            self.host.finder.lock().update(&RoomSummary { dormant: true, ..world.summary() });
+        }
+        if self.due.is_empty() && self.results.is_empty() && self.end(self.stopping) {
+            if self.stopping {
+                self.host.note_saved();
+            }
+            return;
+        }
+        if self.stopping {
+            self.end(true);
+            return;
+        }
+        let pending: Vec<WorkItem> = self.work.values().cloned().collect();
+        let request = self.reconcile(&pending, true);
+        self.start_running(request, now);
+    }
+
+    /// The game wants the room to end.
+    pub(super) fn dispose(&mut self) {
+        self.close_members(CloseCode::RoomError, "the room has ended");
+        self.delete();
+    }
+
+    /// Deletes the room with its items.
+    pub(super) fn delete(&mut self) {
+        self.drop_world();
+        self.cancel_tasks();
+        self.host.finder.lock().remove(&self.handle.room);
+        self.set_phase(Phase::Deleting);
+        self.unacked += 1;
+        self.shard.commit(&self.handle.room, Request { delete: true, ..Request::default() });
+    }
+
+    /// The room is deleted. Who came meanwhile begins anew: it finds no room, or makes a new one.
+    pub(super) fn deleted(&mut self) {
+        self.work.clear();
+        self.due.clear();
+        self.dispose_items.clear();
+        if !self.end(self.stopping) {
+            self.set_phase(Phase::Loading);
+            super::loading::start(&self.host, &self.handle);
+        }
+    }
+
+    /// The node stops: the last state is stored, whatever the room was doing.
+    pub(super) fn stop(&mut self, now: Mono) {
+        match self.phase {
+            Phase::Running if self.frozen => {}
+            // What is being paid is told first, so that the next life need not.
+            Phase::Running if now < self.stop_by && (self.grants_out > 0 || !self.results.is_empty()) => {}
+            Phase::Running => {
+                let dirty = self.world.as_ref().is_some_and(RoomWorld::dirty);
+                self.set_phase(Phase::Saving);
+                if dirty {
+                    self.commit(Request::default(), true, now);
+                } else if self.unacked == 0 {
+                    self.stopped();
+                }
+            }
+            // Not touched, or safe in the store already.
+            Phase::Opening | Phase::Loading | Phase::Restoring | Phase::Parked if self.unacked == 0 => {
+                self.stopped();
+            }
+            _ => {}
+        }
+    }
+
+    fn stopped(&mut self) {
+        self.host.note_saved();
+        self.end(true);
+    }
+
+    /// The shard is another's, or was for a while: not a word more of this world; its sockets find the owner.
+    pub(super) fn lost(&mut self) {
+        if self.phase == Phase::Creating {
+            return self.not_created("the shard was lost");
+        }
+        self.close_members(CloseCode::MayRetry, "the room goes on elsewhere");
+        self.end(true);
+    }
+
+    pub(super) fn close_members(&mut self, code: CloseCode, reason: &str) {
+        let members = match &self.world {
+            Some(_) => self.make(|actor| Ok(actor.world.as_ref().map(RoomWorld::attachments).unwrap_or_default())),
+            None => Ok(Vec::new()),
+        };
+        let members = members.unwrap_or_default().into_iter().chain(std::mem::take(&mut self.members));
+        for member in members.collect::<Vec<_>>() {
+            let close = ToGateway::Close { conn: member.conn, code, reason: reason.to_owned() };
+            self.mail.send(&self.host, member.gateway, close);
+        }
+    }
+
+    /// Whether all that this room was woken for is its own deletion.
+    pub(super) fn only_disposal(&self) -> bool {
+        !self.due.is_empty() && self.due.iter().all(|work| &*work.item.id.job == DISPOSE_JOB)
+    }
+}

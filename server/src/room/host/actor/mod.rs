@@ -1,0 +1,277 @@
+//! One loaded room: its stages from load to unload. It runs on a room thread and never waits; all I/O is done by tasks whose
+//! answers come back as events.
+//!
+//! ```text
+//! Loading ──► Creating ──► Running ⇄ Frozen
+//!    │  (first checkpoint)  │  ▲ │
+//!    │                      │  │ └─► Restoring ──► Parked
+//!    └─► gone ◄── Saving ◄──┘  └──── (a wish or work calls the save off)
+//! ```
+
+mod effects;
+mod ending;
+mod failing;
+mod mail;
+mod opening;
+mod ticking;
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    sync::Arc,
+};
+
+use tenure_shared::PlayerId;
+
+use self::mail::Mail;
+pub(super) use self::opening::{DISPOSE_JOB, RETRY_AFTER};
+use super::{
+    config::STOP_GRANTS,
+    core::Host,
+    executor::{Activity, Next},
+    inbox::{Event, RoomHandle, Stage, Wish},
+    loading::{self, Loaded},
+    pacing::Pacer,
+    schedules::Occurrences,
+    shard::Shard,
+};
+use crate::{
+    link::{GatewayId, ToGateway},
+    plugin::{RoomKind, TaskResult},
+    room::world::{Attachment, DueWork, GrantResult, RoomWorld},
+    runtime::{Mono, Shutdown, Wall},
+    store::{GrantId, WorkId, WorkItem},
+};
+
+/// What the room is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing was read yet.
+    Opening,
+    /// The store is asked.
+    Loading,
+    /// The first checkpoint is on its way; answers to the first attaches wait for it.
+    Creating,
+    /// It ticks.
+    Running,
+    /// The last checkpoint before the unload is on its way.
+    Saving,
+    /// The deletion is on its way.
+    Deleting,
+    /// A fault: waits for its commits, then reads its last checkpoint.
+    Restoring,
+    /// Failed too often.
+    Parked,
+    /// Ended.
+    Gone,
+}
+
+/// A room on its thread.
+pub(super) struct Actor {
+    host: Arc<Host>,
+    handle: Arc<RoomHandle>,
+    shard: Arc<Shard>,
+    kind: Arc<RoomKind>,
+    phase: Phase,
+    world: Option<RoomWorld>,
+    pacer: Pacer,
+    next_checkpoint: Mono,
+    frozen: bool,
+    stopping: bool,
+    stop_by: Mono,
+    // Requests on their way, and whether one of them is a periodic checkpoint.
+    unacked: usize,
+    saving: bool,
+    // Answers that wait for the first checkpoint.
+    withheld: Vec<(GatewayId, ToGateway)>,
+    mail: Mail,
+    // Items in this room's hands, from the hand-over until their commit is acknowledged.
+    work: HashMap<WorkId, WorkItem>,
+    due: VecDeque<DueWork>,
+    occurrences: Occurrences,
+    dispose_items: BTreeSet<WorkId>,
+    // When it is to be deleted, unless somebody comes.
+    dispose_due: Option<Wall>,
+    // Ledger answers until the commit that carries their delivery is acknowledged.
+    results: HashMap<GrantId, (u64, GrantResult)>,
+    fresh: Vec<GrantResult>,
+    grants_out: usize,
+    balances: Vec<(PlayerId, Vec<(String, i64)>)>,
+    balances_wanted: VecDeque<PlayerId>,
+    balances_asked: bool,
+    // Tasks of an older epoch belong to a world that is gone.
+    tasks: Shutdown,
+    task_epoch: u64,
+    tasks_out: usize,
+    task_results: Vec<(u64, TaskResult)>,
+    // Of faults.
+    faults: VecDeque<Mono>,
+    members: Vec<Attachment>,
+    suspects: Vec<WorkItem>,
+    running_work: Vec<WorkItem>,
+    fault: String,
+}
+
+impl Actor {
+    pub(super) fn new(host: Arc<Host>, handle: Arc<RoomHandle>, shard: Arc<Shard>, kind: Arc<RoomKind>) -> Self {
+        let now = host.clock.now();
+        let hash = xxhash_rust::xxh3::xxh3_64(handle.room.as_str().as_bytes());
+        let period = std::time::Duration::from_secs(1) / kind.tick_rate().max(1);
+        let pacer = Pacer::new(period, host.config.catch_up_ticks, hash, now);
+        let tasks = host.shutdown.child();
+        Self {
+            host,
+            handle,
+            shard,
+            kind,
+            phase: Phase::Opening,
+            world: None,
+            pacer,
+            next_checkpoint: now,
+            frozen: false,
+            stopping: false,
+            stop_by: now,
+            unacked: 0,
+            saving: false,
+            withheld: Vec::new(),
+            mail: Mail::default(),
+            work: HashMap::new(),
+            due: VecDeque::new(),
+            occurrences: Occurrences::default(),
+            dispose_items: BTreeSet::new(),
+            dispose_due: None,
+            results: HashMap::new(),
+            fresh: Vec::new(),
+            grants_out: 0,
+            balances: Vec::new(),
+            balances_wanted: VecDeque::new(),
+            balances_asked: false,
+            tasks,
+            task_epoch: 0,
+            tasks_out: 0,
+            task_results: Vec::new(),
+            faults: VecDeque::new(),
+            members: Vec::new(),
+            suspects: Vec::new(),
+            running_work: Vec::new(),
+            fault: String::new(),
+        }
+    }
+
+    fn on_event(&mut self, event: Event, now: Mono) {
+        match event {
+            Event::Loaded(loaded) => self.on_loaded(loaded, now),
+            Event::Committed(durable) => self.on_committed(&durable, now),
+            Event::Refused { error, merged } => self.on_refused(&error, merged, now),
+            Event::Work(work) => self.on_work(*work),
+            Event::Granted(position, result) => self.on_granted(position, *result),
+            Event::Balances(balances) => {
+                self.balances_asked = false;
+                self.balances.extend(balances);
+                self.ask_balances();
+            }
+            Event::Task { epoch, id, result } => {
+                if epoch == self.task_epoch {
+                    self.tasks_out = self.tasks_out.saturating_sub(1);
+                    self.task_results.push((id, result));
+                }
+            }
+            Event::Lost => self.lost(),
+            Event::Stop => {
+                self.stopping = true;
+                self.stop_by = now.plus(STOP_GRANTS);
+            }
+        }
+    }
+
+    fn on_work(&mut self, work: DueWork) {
+        let id = &work.item.id;
+        if self.world.is_some() && (!self.occurrences.knows(id) || &*id.job == DISPOSE_JOB) {
+            // Taken back by a commit that is still on its way.
+            return;
+        }
+        // Handed over again after a fault: it is in hand already.
+        if self.work.insert(work.item.id.clone(), work.item.clone()).is_none() {
+            self.due.push_back(work);
+        }
+    }
+
+    fn on_granted(&mut self, position: u64, result: GrantResult) {
+        if self.results.insert(result.grant.id.clone(), (position, result.clone())).is_none() {
+            self.fresh.push(result);
+        }
+    }
+
+    fn on_loaded(&mut self, loaded: Result<Loaded, crate::store::Error>, now: Mono) {
+        match (self.phase, loaded) {
+            (Phase::Loading, Ok(loaded)) => self.opened(loaded, now),
+            (Phase::Restoring, Ok(loaded)) => self.restored(loaded, now),
+            (Phase::Loading, Err(error)) => self.not_opened(&error),
+            (Phase::Restoring, Err(_)) => loading::start(&self.host, &self.handle),
+            _ => {}
+        }
+    }
+
+    fn set_phase(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.handle.set_stage(match phase {
+            Phase::Opening | Phase::Loading | Phase::Creating => Stage::Loading,
+            Phase::Running if self.frozen => Stage::Frozen,
+            Phase::Running => Stage::Running,
+            Phase::Saving | Phase::Deleting | Phase::Gone => Stage::Saving,
+            Phase::Restoring => Stage::Restoring,
+            Phase::Parked => Stage::Parked,
+        });
+    }
+
+    /// Ends the room if nobody waits for it; with `force` whoever waits looks it up again.
+    fn end(&mut self, force: bool) -> bool {
+        if !self.handle.close(force) {
+            return false;
+        }
+        self.tasks.stop();
+        self.drop_world();
+        if force {
+            // What came too late goes back to nobody: gateways are told to try again.
+            for wish in self.handle.take_wishes(false) {
+                if let Wish::Attach(attach) = wish {
+                    self.refuse_retry(&attach);
+                }
+            }
+        }
+        self.set_phase(Phase::Gone);
+        self.host.rooms.remove(&self.handle);
+        self.host.progress.notify_waiters();
+        true
+    }
+}
+
+impl Activity for Actor {
+    fn run(&mut self, now: Mono) -> Next {
+        loop {
+            while self.phase != Phase::Gone
+                && let Some(event) = self.handle.next_event()
+            {
+                self.on_event(event, now);
+            }
+            match self.phase {
+                Phase::Opening => self.open(),
+                Phase::Running => self.run_ticks(now),
+                Phase::Parked => self.refuse_wishes(),
+                _ => {}
+            }
+            if self.stopping {
+                self.stop(now);
+            }
+            // While it was running, events woke nobody: one that came meanwhile must not wait for a tick that does not come.
+            if matches!(self.phase, Phase::Running | Phase::Gone) || !self.handle.has_events() {
+                break;
+            }
+        }
+        self.mail.flush(&self.host, now);
+        match self.phase {
+            Phase::Gone => Next::Done,
+            Phase::Running => Next::At(self.pacer.next()),
+            _ => Next::Wait,
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! From nothing to a running room: load, create, first checkpoint, and the attaches that waited for it.
+
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use tenure_shared::codes::ErrorCode;
+
+use super::{
+    super::{
+        inbox::Wish,
+        loading::{self, Loaded},
+        shard::pending::Request,
+    },
+    Actor, Phase,
+    failing::text,
+};
+use crate::{
+    link::{Attach, Mode, ToGateway},
+    room::world::RoomWorld,
+    runtime::Mono,
+    store::{Checkpoint, Error, WorkItem},
+};
+
+/// The job of the item that deletes a dormant room.
+pub(in crate::room::host) const DISPOSE_JOB: &str = "tenure/dispose";
+
+/// After this a refused attach may be sent again, milliseconds.
+pub(in crate::room::host) const RETRY_AFTER: u32 = 1_000;
+
+impl Actor {
+    /// The first run: a room that is only due for deletion is deleted unread, any other is read.
+    pub(super) fn open(&mut self) {
+        if !self.handle.has_attach() && self.results.is_empty() && self.only_disposal() {
+            self.delete();
+        } else {
+            self.set_phase(Phase::Loading);
+            loading::start(&self.host, &self.handle);
+        }
+    }
+
+    pub(super) fn opened(&mut self, loaded: Loaded, now: Mono) {
+        match loaded.checkpoint {
+            Some(checkpoint) => match self.make(|actor| actor.restore_world(&checkpoint)) {
+                Ok(world) => {
+                    self.world = Some(world);
+                    let request = self.reconcile(&loaded.items, checkpoint.summary.dormant);
+                    self.start_running(request, now);
+                }
+                Err(reason) => self.fault(&reason, now),
+            },
+            None => self.create(&loaded, now),
+        }
+    }
+
+    pub(super) fn not_opened(&mut self, error: &Error) {
+        tracing::warn!(room = %self.handle.room, %error, "a room could not be read");
+        for wish in self.handle.take_wishes(false) {
+            if let Wish::Attach(attach) = wish {
+                self.refuse_retry(&attach);
+            }
+        }
+        // Work and ledger answers stay in the store, and with the shard.
+        self.shard.give_back(&self.handle.room, &[]);
+        if !self.results.is_empty() {
+            self.shard.read_outbox_again();
+        }
+        self.end(true);
+    }
+
+    pub(super) fn restore_world(&self, checkpoint: &Checkpoint) -> Result<RoomWorld, String> {
+        RoomWorld::restore(&self.kind, &self.host.config.world, self.shard.term(), checkpoint)
+            .map_err(|e| e.to_string())
+    }
+
+    /// Runs what may panic in game code.
+    pub(super) fn make<T>(&mut self, make: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
+        catch_unwind(AssertUnwindSafe(|| make(self))).unwrap_or_else(|panic| Err(text(&*panic)))
+    }
+
+    /// What the store must hear before the room runs, if anything.
+    pub(super) fn reconcile(&mut self, items: &[WorkItem], dormant: bool) -> Option<Request> {
+        let now = self.host.store_now();
+        let room = self.handle.room.clone();
+        let change = self.occurrences.reconcile(&self.host.book, &room, items, now);
+        self.occurrences.tell_again();
+        self.host.count_dropped(change.dropped, &room);
+        let dispose = items.iter().map(|item| &item.id).filter(|id| &*id.job == DISPOSE_JOB).cloned();
+        self.dispose_items.extend(dispose);
+        let due = items.iter().filter(|item| &*item.id.job == DISPOSE_JOB).map(|item| item.due).min();
+        self.dispose_due = self.dispose_due.or(due);
+        // The room is wanted: its deletion is called off (LESSONS C48).
+        let mut cancelled = change.cancelled;
+        cancelled.extend(std::mem::take(&mut self.dispose_items));
+        for id in &cancelled {
+            self.work.remove(id);
+        }
+        let occurrences = &self.occurrences;
+        self.due.retain(|work| occurrences.knows(&work.item.id) && &*work.item.id.job != DISPOSE_JOB);
+        let nothing = cancelled.is_empty() && change.scheduled.is_empty() && !dormant;
+        (!nothing).then(|| Request { cancelled, scheduled: change.scheduled, ..Request::default() })
+    }
+
+    fn create(&mut self, loaded: &Loaded, now: Mono) {
+        let mut wishes = self.handle.take_wishes(false);
+        let creates = wishes.iter().any(|w| matches!(w, Wish::Attach(attach) if attach.mode != Mode::Join));
+        if !creates || self.stopping {
+            return self.no_such_room(wishes, loaded);
+        }
+        let seed = self.host.rng.next_u64();
+        let made = self.make(|actor| {
+            let (room, term) = (actor.handle.room.clone(), actor.shard.term());
+            RoomWorld::create(&actor.kind, room, &actor.host.config.world, term, seed, loaded.at)
+                .map_err(|e| e.to_string())
+        });
+        match made {
+            Ok(world) => self.world = Some(world),
+            Err(reason) => {
+                self.handle.put_back(wishes);
+                return self.fault(&reason, now);
+            }
+        }
+        // Answers wait until the room exists: until its first checkpoint is stored.
+        let (mut seated, mut first) = (0, true);
+        while let Some(wish) = wishes.pop_front() {
+            let Wish::Attach(attach) = wish else { continue };
+            match attach.mode {
+                Mode::Join if seated == 0 => self.refuse(&attach, ErrorCode::NoSuchRoom, "there is no such room", None),
+                Mode::Create if !first => self.refuse(&attach, ErrorCode::RoomExists, "the room exists already", None),
+                _ => {
+                    first = false;
+                    match self.seat(&attach) {
+                        Ok(given) => seated += usize::from(given),
+                        Err(reason) => {
+                            self.refuse_retry(&attach);
+                            self.handle.put_back(wishes);
+                            return self.fault(&reason, now);
+                        }
+                    }
+                }
+            }
+        }
+        if seated == 0 {
+            // Nobody was let in: the room never was. Who comes now begins anew.
+            self.drop_world();
+            if !self.end(false) {
+                self.open();
+            }
+            return;
+        }
+        let request = self.reconcile(&loaded.items, false).unwrap_or_default();
+        self.set_phase(Phase::Creating);
+        self.commit(request, true, now);
+    }
+
+    fn no_such_room(&mut self, wishes: VecDeque<Wish>, loaded: &Loaded) {
+        for wish in wishes {
+            match wish {
+                Wish::Attach(attach) if attach.mode == Mode::Join => {
+                    self.refuse(&attach, ErrorCode::NoSuchRoom, "there is no such room", None);
+                }
+                Wish::Attach(attach) => self.refuse_retry(&attach),
+                Wish::Detach { .. } | Wish::Resync { .. } => {}
+            }
+        }
+        // Items and grants that outlived their room: nobody is left to hear of them.
+        let cancelled: Vec<_> = loaded.items.iter().filter(|i| i.parked.is_none()).map(|i| i.id.clone()).collect();
+        let trimmed: Vec<_> = self.results.drain().map(|(_, (position, _))| position).collect();
+        self.fresh.clear();
+        self.work.clear();
+        self.due.clear();
+        if !(cancelled.is_empty() && trimmed.is_empty()) {
+            self.unacked += 1;
+            self.shard.commit(&self.handle.room, Request { cancelled, trimmed, ..Request::default() });
+        }
+        self.host.finder.lock().remove(&self.handle.room);
+        self.set_phase(Phase::Deleting);
+        if self.unacked == 0 {
+            self.deleted();
+        }
+    }
+
+    /// The room runs from now on; `request` goes out with its state.
+    pub(super) fn start_running(&mut self, request: Option<Request>, now: Mono) {
+        self.frozen = false;
+        self.set_phase(Phase::Running);
+        self.pacer.restart(now);
+        self.next_checkpoint = self.first_checkpoint(now);
+        self.host.note_summary(&self.handle, self.world.as_ref());
+        if let Some(request) = request {
+            self.commit(request, true, now);
+        }
+        if self.phase == Phase::Running {
+            self.run_ticks(now);
+        }
+    }
+
+    /// The first checkpoint is stored: the room exists.
+    pub(super) fn created(&mut self, now: Mono) {
+        for (gateway, message) in std::mem::take(&mut self.withheld) {
+            self.mail.send(&self.host, gateway, message);
+        }
+        self.start_running(None, now);
+    }
+
+    /// Gives a seat: whether one was given; an error is a fault of the room.
+    pub(super) fn seat(&mut self, attach: &Attach) -> Result<bool, String> {
+        let attached = self.make(|actor| match actor.world.as_mut() {
+            Some(world) => Ok((world.attach(attach), world.take_messages())),
+            None => Err("the room has no world".to_owned()),
+        });
+        let (attached, messages) = attached?;
+        let given = attached.is_ok();
+        if given {
+            self.dispose_due = None;
+        }
+        let answer = match attached {
+            Ok(attached) => ToGateway::Attached(attached),
+            Err(refused) => {
+                let (code, message, retry_after) = (refused.code, refused.message, refused.retry_after);
+                ToGateway::Refused { conn: attach.conn, code, message, retry_after }
+            }
+        };
+        for (gateway, message) in messages.into_iter().chain([(attach.gateway, answer)]) {
+            // A room that is not stored yet gives no seat away; a refusal needs no room.
+            if self.phase == Phase::Running || !given {
+                self.mail.send(&self.host, gateway, message);
+            } else {
+                self.withheld.push((gateway, message));
+            }
+        }
+        self.host.finder.lock().release((attach.gateway, attach.conn));
+        self.host.note_summary(&self.handle, self.world.as_ref());
+        Ok(given)
+    }
+
+    pub(super) fn refuse(&mut self, attach: &Attach, code: ErrorCode, message: &str, retry_after: Option<u32>) {
+        self.host.finder.lock().release((attach.gateway, attach.conn));
+        let refused = ToGateway::Refused { conn: attach.conn, code, message: message.to_owned(), retry_after };
+        self.mail.send(&self.host, attach.gateway, refused);
+    }
+
+    pub(super) fn refuse_retry(&mut self, attach: &Attach) {
+        self.refuse(attach, ErrorCode::MayRetry, "the room is not available right now", Some(RETRY_AFTER));
+    }
+
+    /// A room that is being created and cannot be: those who wait are told, and the next one begins anew.
+    pub(super) fn not_created(&mut self, why: &str) {
+        tracing::warn!(room = %self.handle.room, why, "a room could not be created");
+        for (gateway, message) in std::mem::take(&mut self.withheld) {
+            let message = match message {
+                ToGateway::Attached(attached) => ToGateway::Refused {
+                    conn: attached.conn,
+                    code: ErrorCode::MayRetry,
+                    message: "the room could not be stored".to_owned(),
+                    retry_after: Some(RETRY_AFTER),
+                },
+                other => other,
+            };
+            self.mail.send(&self.host, gateway, message);
+        }
+        self.host.finder.lock().remove(&self.handle.room);
+        self.end(true);
+    }
+
+    pub(super) fn refuse_wishes(&mut self) {
+        for wish in self.handle.take_wishes(false) {
+            if let Wish::Attach(attach) = wish {
+                let message = format!("the room failed for good: {}", self.fault);
+                self.refuse(&attach, ErrorCode::RoomError, &message, None);
+            }
+        }
+        drop(self.handle.take_inputs());
+    }
+}

@@ -1,0 +1,248 @@
+//! Ticks: whether the room may run, inputs in, one tick, messages and effects out, wishes between ticks.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::Ordering,
+};
+
+use tenure_shared::{
+    SeatId,
+    codes::{CloseCode, ErrorCode},
+};
+
+use super::{
+    super::{config::UNACKED_COMMITS, inbox::Wish, names},
+    Actor, Phase,
+    failing::text,
+};
+use crate::{
+    link::{Mode, ToGateway},
+    plugin::TaskFuture,
+    room::world::{TickInput, TickOutput},
+    runtime::{Mono, tasks::Kind},
+};
+
+impl Actor {
+    pub(super) fn run_ticks(&mut self, now: Mono) {
+        if !self.may_run(now) {
+            return;
+        }
+        // Attaches do not wait for the tick.
+        self.grant_wishes(true, now);
+        if self.phase != Phase::Running {
+            return;
+        }
+        let Some(due) = self.pacer.due(now) else { return };
+        let kind = self.kind.name().to_owned();
+        names::lateness(&kind, due.late);
+        if due.run > 1 || due.dropped > 0 {
+            self.handle.ticks_late.fetch_add(u64::from(due.run), Ordering::Relaxed);
+            self.handle.ticks_dropped.fetch_add(due.dropped, Ordering::Relaxed);
+            names::dropped(&kind, due.dropped);
+        }
+        for _ in 0..due.run {
+            if self.unacked >= UNACKED_COMMITS {
+                // The store does not keep up: a tick more would only make what waits longer.
+                names::dropped(&kind, 1);
+                self.handle.ticks_dropped.fetch_add(1, Ordering::Relaxed);
+                break;
+            }
+            self.one_tick(now);
+            if self.phase != Phase::Running {
+                return;
+            }
+        }
+        self.grant_wishes(false, now);
+        self.let_lost_gateways_go();
+        if let Some(world) = &self.world {
+            self.handle.tick.store(world.tick_number().0, Ordering::Relaxed);
+            self.handle.connected.store(world.connected(), Ordering::Relaxed);
+        }
+        if self.world.as_ref().is_some_and(|world| world.seats() != self.handle.seats.load(Ordering::Relaxed)) {
+            self.host.note_summary(&self.handle, self.world.as_ref());
+        }
+        self.maybe_checkpoint(now);
+        if self.phase == Phase::Running {
+            self.maybe_end(now);
+        }
+    }
+
+    /// The gate before every tick and send: the lease holds and the shard is still ours under the term the room runs under (H1).
+    fn may_run(&mut self, now: Mono) -> bool {
+        if !self.host.may_run(&self.shard, now) {
+            if !self.frozen {
+                self.frozen = true;
+                self.cancel_tasks();
+                self.set_phase(Phase::Running);
+                tracing::warn!(room = %self.handle.room, "frozen: the lease is in doubt");
+            }
+            // Its time stands still; it looks again after a period.
+            self.pacer.restart(now);
+            return false;
+        }
+        if self.frozen {
+            self.frozen = false;
+            self.set_phase(Phase::Running);
+            self.pacer.restart(now);
+            self.next_checkpoint = now;
+            tracing::info!(room = %self.handle.room, term = %self.shard.term(), "thawed");
+        }
+        let term = self.shard.term();
+        if let Some(world) = self.world.as_mut().filter(|world| world.term() != term) {
+            world.set_term(term);
+        }
+        true
+    }
+
+    fn one_tick(&mut self, now: Mono) {
+        let inputs = self.handle.take_inputs();
+        let input = TickInput {
+            wall: self.host.store_now(),
+            due: self.due.drain(..).collect(),
+            results: std::mem::take(&mut self.fresh),
+            balances: std::mem::take(&mut self.balances),
+            tasks: std::mem::take(&mut self.task_results),
+            schedules: self.occurrences.news(),
+        };
+        self.running_work = input.due.iter().map(|work| work.item.clone()).collect();
+        let started = self.host.clock.now();
+        let Some(world) = self.world.as_mut() else { return };
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            let refused: Vec<_> = inputs.into_iter().filter_map(|input| world.input(input).err()).collect();
+            let output = world.tick(input);
+            let needs = !output.effects.is_empty();
+            let checkpoint = needs.then(|| world.checkpoint(false));
+            (refused, output, checkpoint, world.take_messages())
+        }));
+        let took = self.host.clock.now().since(started);
+        names::ticked(self.kind.name(), took, took > self.host.period(&self.kind));
+        match ran {
+            Ok(_) if self.shard.is_lost() => {
+                // It took so long that the shard is another's: not a word of it (H1).
+                self.lost();
+            }
+            Ok((refused, output, checkpoint, messages)) => {
+                self.running_work.clear();
+                self.after_tick(output, checkpoint, now);
+                for (gateway, message) in messages {
+                    self.mail.send(&self.host, gateway, message);
+                }
+                for (seat, code, reason) in refused {
+                    self.refuse_input(seat, code, reason);
+                }
+            }
+            Err(panic) => {
+                self.suspects.append(&mut self.running_work);
+                self.fault(&text(&*panic), now);
+            }
+        }
+    }
+
+    fn after_tick(&mut self, output: TickOutput, checkpoint: Option<crate::store::Checkpoint>, now: Mono) {
+        let TickOutput { messages, effects, tasks, balances_wanted, dispose, errors } = output;
+        for error in errors {
+            tracing::warn!(room = %self.handle.room, %error, "game code reported an error");
+        }
+        if let Some(checkpoint) = checkpoint {
+            self.commit_effects(effects, checkpoint, now);
+        }
+        if self.phase != Phase::Running {
+            return;
+        }
+        for (gateway, message) in messages {
+            self.mail.send(&self.host, gateway, message);
+        }
+        for (id, task) in tasks {
+            self.start_task(id, task);
+        }
+        self.balances_wanted.extend(balances_wanted);
+        self.ask_balances();
+        if dispose {
+            self.dispose();
+        }
+    }
+
+    /// An input that was not taken leaves a gap: its socket must come back and send from the number owed (H4).
+    fn refuse_input(&mut self, seat: SeatId, code: ErrorCode, reason: String) {
+        let Some(world) = self.world.as_mut() else { return };
+        let Some(member) = world.attachments().into_iter().find(|member| member.seat == seat) else { return };
+        world.detach(seat, member.generation, false);
+        let code = if code == ErrorCode::Limit { CloseCode::MayRetry } else { CloseCode::ProtocolError };
+        self.mail.send(&self.host, member.gateway, ToGateway::Close { conn: member.conn, code, reason });
+    }
+
+    /// What gateways want. Between ticks only what needs no tick; detaches come behind the inputs sent before them.
+    fn grant_wishes(&mut self, between_ticks: bool, now: Mono) {
+        let mut wishes = self.handle.take_wishes(between_ticks);
+        while let Some(wish) = wishes.pop_front() {
+            match wish {
+                Wish::Attach(attach) if self.stopping => self.refuse_retry(&attach),
+                Wish::Attach(attach) if attach.mode == Mode::Create => {
+                    self.refuse(&attach, ErrorCode::RoomExists, "the room exists already", None);
+                }
+                Wish::Attach(attach) => {
+                    if let Err(reason) = self.seat(&attach) {
+                        self.refuse_retry(&attach);
+                        self.handle.put_back(wishes);
+                        return self.fault(&reason, now);
+                    }
+                }
+                Wish::Detach { .. } | Wish::Resync { .. } => {
+                    let done = self.make(|actor| actor.detach_or_resync(&wish));
+                    if let Err(reason) = done {
+                        self.handle.put_back(wishes);
+                        return self.fault(&reason, now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn detach_or_resync(&mut self, wish: &Wish) -> Result<(), String> {
+        let Some(world) = self.world.as_mut() else { return Ok(()) };
+        match *wish {
+            Wish::Detach { seat, generation, consented } => {
+                world.detach(seat, generation, consented);
+            }
+            Wish::Resync { seat, generation } => {
+                if let Some((gateway, message)) = world.resync(seat, generation) {
+                    self.mail.send(&self.host, gateway, message);
+                }
+            }
+            Wish::Attach(_) => {}
+        }
+        for (gateway, message) in world.take_messages() {
+            self.mail.send(&self.host, gateway, message);
+        }
+        self.host.note_summary(&self.handle, self.world.as_ref());
+        Ok(())
+    }
+
+    fn let_lost_gateways_go(&mut self) {
+        let lost = self.mail.take_lost();
+        let Some(world) = self.world.as_mut().filter(|_| !lost.is_empty()) else { return };
+        for member in world.attachments().into_iter().filter(|member| lost.contains(&member.gateway)) {
+            world.detach(member.seat, member.generation, false);
+            let reason = "the room's messages could not be delivered".to_owned();
+            let close = ToGateway::Close { conn: member.conn, code: CloseCode::MayRetry, reason };
+            self.mail.send(&self.host, member.gateway, close);
+        }
+    }
+
+    fn start_task(&mut self, id: u64, task: TaskFuture) {
+        self.tasks_out += 1;
+        let (handle, stop, epoch) = (self.handle.clone(), self.tasks.clone(), self.task_epoch);
+        self.host.tasks.spawn("room task", Kind::PerConnection, async move {
+            let report = super::super::tasks::Report::new(handle, epoch, id);
+            tokio::select! {
+                value = task => report.done(value),
+                () = stop.stopped() => report.cancelled(),
+            }
+        });
+    }
+
+    pub(super) fn cancel_tasks(&mut self) {
+        self.tasks.stop();
+        self.tasks = self.host.shutdown.child();
+    }
+}

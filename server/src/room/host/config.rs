@@ -1,0 +1,94 @@
+//! Settings of the room host, and the named bounds that are no settings.
+
+use std::time::Duration;
+
+use crate::room::world::WorldSettings;
+
+/// Most attaches, detaches and resyncs that wait in one room's inbox; more are given back to the gateway.
+pub(super) const ROOM_EVENTS: usize = 1_024;
+/// Most inputs that wait for one room's next tick; more are given back to the gateway.
+pub(super) const ROOM_INPUTS: usize = 8_192;
+/// Most requests of one room that wait for a commit; then it stops ticking until some are durable.
+pub(super) const UNACKED_COMMITS: usize = 32;
+/// Most due items in the hands of one room.
+pub(super) const WORK_PER_ROOM: usize = 64;
+/// Most messages kept for a gateway that does not take them; then the room lets its sockets there go.
+pub(super) const GATEWAY_BACKLOG: usize = 64;
+/// Longest time for which they are kept.
+pub(super) const GATEWAY_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a room that stops waits for the ledgers' answers to its grants; they are applied in any case.
+pub(super) const STOP_GRANTS: Duration = Duration::from_secs(1);
+/// Most rooms whose checkpoints are read at a time.
+pub(super) const LOADS_AT_A_TIME: usize = 64;
+/// Ledger calls of one shard at a time; grants of one player are never applied side by side.
+pub(super) const LEDGER_LANES: usize = 16;
+/// Most rooms that a status lists; the rest is counted.
+pub(super) const STATUS_ROOMS: usize = 200;
+/// How far ahead due work is kept in memory.
+pub(super) const WORK_HORIZON: Duration = Duration::from_secs(600);
+/// Longest pause between two attempts of a store call.
+pub(super) const LONGEST_BACKOFF: Duration = Duration::from_secs(2);
+/// Longest time for which failed work is put off.
+pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(3_600);
+
+/// What the host needs from the configuration (`[room]`, `[rewards]`, `[shards]`).
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// Number of shards, as agreed in the cluster.
+    pub shards: u32,
+    /// Room threads; 0: one per processor.
+    pub threads: usize,
+    /// Missed ticks that run after a stall.
+    pub catch_up_ticks: u32,
+    /// Time between checkpoints of a room that changed.
+    pub checkpoint_every: Duration,
+    /// Most bytes of checkpoints in one commit.
+    pub max_commit: usize,
+    /// How long a room without seats stays loaded, in room time.
+    pub idle_after: Duration,
+    /// How long a dormant room is kept before it is deleted.
+    pub dispose_after: Duration,
+    /// Rooms loaded at a time.
+    pub max_rooms: usize,
+    /// Restarts after a panic within `restart_window`; one more parks the room.
+    pub restarts: u32,
+    /// The time in which restarts are counted.
+    pub restart_window: Duration,
+    /// A tick that takes longer is logged and counted, and its shard is given up.
+    pub stall_after: Duration,
+    /// How long a thread whose tick does not return may live on after that before the process must end.
+    pub kill_after: Duration,
+    /// First delay before failed work is tried again; it doubles.
+    pub retry_delay: Duration,
+    /// Failures after which work is parked.
+    pub max_attempts: u32,
+    /// Bounds of each world.
+    pub world: WorldSettings,
+}
+
+impl Default for HostConfig {
+    fn default() -> Self {
+        Self {
+            shards: 256,
+            threads: 0,
+            catch_up_ticks: 5,
+            checkpoint_every: Duration::from_secs(5),
+            max_commit: 256 * 1024,
+            idle_after: Duration::from_secs(60),
+            dispose_after: Duration::from_secs(7 * 86_400),
+            max_rooms: 20_000,
+            restarts: 3,
+            restart_window: Duration::from_secs(60),
+            stall_after: Duration::from_secs(5),
+            kill_after: Duration::from_secs(10),
+            retry_delay: Duration::from_secs(1),
+            max_attempts: 8,
+            world: WorldSettings::default(),
+        }
+    }
+}
+
+/// The pause before attempt `attempt + 1`: doubles from `first` up to `longest`.
+pub(super) fn backoff(first: Duration, attempt: u32, longest: Duration) -> Duration {
+    first.saturating_mul(1u32.checked_shl(attempt.min(16)).unwrap_or(u32::MAX)).min(longest)
+}

@@ -1,0 +1,208 @@
+//! What all parts of the room host share.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::{Mutex, RwLock};
+use tenure_shared::{RoomId, ShardId};
+use tokio::sync::{Notify, Semaphore};
+
+use super::{
+    actor::Actor,
+    config::{HostConfig, LONGEST_BACKOFF, backoff},
+    executor::Executor,
+    finder::Finder,
+    inbox::{Directory, RoomHandle},
+    names,
+    shard::Shard,
+};
+use crate::{
+    link::{Downlink, GatewayId, ToGateway},
+    ownership::Ownership,
+    plugin::RoomKind,
+    room::world::RoomWorld,
+    runtime::{Clock, Mono, Rng, Shutdown, Tasks, Wall, mailbox::Refused},
+    store::{Command, Error, Reply, Store},
+    timers::RewardBook,
+};
+
+/// Shared by all rooms and shards of a node.
+pub(super) struct Host {
+    pub(super) kinds: BTreeMap<String, Arc<RoomKind>>,
+    pub(super) store: Store,
+    pub(super) ownership: Ownership,
+    pub(super) clock: Clock,
+    pub(super) rng: Rng,
+    pub(super) config: HostConfig,
+    pub(super) book: Arc<RewardBook>,
+    pub(super) tasks: Tasks,
+    /// Given when the host ends: nothing is written after it.
+    pub(super) shutdown: Shutdown,
+    pub(super) executor: Arc<dyn Executor>,
+    pub(super) rooms: Directory,
+    pub(super) finder: Mutex<Finder>,
+    pub(super) shards: Vec<RwLock<Option<Arc<Shard>>>>,
+    /// A shard was taken over, or its task has ended.
+    pub(super) shards_changed: Notify,
+    pub(super) loads: Semaphore,
+    /// A room has ended, a commit or a grant is through.
+    pub(super) progress: Notify,
+    pub(super) stopping: AtomicBool,
+    pub(super) stalls: AtomicU64,
+    saved: AtomicU64,
+    gateways: RwLock<HashMap<GatewayId, Arc<dyn Downlink>>>,
+    next_gateway: AtomicU32,
+}
+
+/// What [`Host::new`] needs.
+pub(super) struct Parts {
+    pub(super) kinds: BTreeMap<String, Arc<RoomKind>>,
+    pub(super) store: Store,
+    pub(super) ownership: Ownership,
+    pub(super) clock: Clock,
+    pub(super) rng: Rng,
+    pub(super) config: HostConfig,
+    pub(super) book: Arc<RewardBook>,
+    pub(super) tasks: Tasks,
+    pub(super) executor: Arc<dyn Executor>,
+}
+
+impl Host {
+    pub(super) fn new(parts: Parts) -> Self {
+        let Parts { kinds, store, ownership, clock, rng, config, book, tasks, executor } = parts;
+        let shards = (0..config.shards).map(|_| RwLock::new(None)).collect();
+        Self {
+            kinds,
+            store,
+            ownership,
+            clock,
+            rng,
+            config,
+            book,
+            tasks,
+            shutdown: Shutdown::new(),
+            executor,
+            rooms: Directory::default(),
+            finder: Mutex::default(),
+            shards,
+            shards_changed: Notify::new(),
+            loads: Semaphore::new(super::config::LOADS_AT_A_TIME),
+            progress: Notify::new(),
+            stopping: AtomicBool::new(false),
+            stalls: AtomicU64::new(0),
+            saved: AtomicU64::new(0),
+            gateways: RwLock::default(),
+            next_gateway: AtomicU32::new(1),
+        }
+    }
+
+    /// The store's clock, as far as known.
+    pub(super) fn store_now(&self) -> Wall {
+        self.store.now()
+    }
+
+    pub(super) async fn call(&self, command: Command) -> Result<Reply, Error> {
+        self.store.execute(command).await.reply
+    }
+
+    /// Repeats a call until the store answers or the host ends.
+    pub(super) async fn call_until_stopped(&self, command: Command) -> Result<Reply, Error> {
+        let mut attempt = 0;
+        loop {
+            match self.call(command.clone()).await {
+                Err(error) if error.may_retry() && !self.shutdown.is_stopped() => {
+                    self.pause(attempt).await;
+                    attempt += 1;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Waits between two attempts, at most until the host ends.
+    pub(super) async fn pause(&self, attempt: u32) {
+        let pause = backoff(Duration::from_millis(20), attempt, LONGEST_BACKOFF);
+        // Half fixed, half by chance: nodes that failed together do not come back together.
+        let jitter = Duration::from_micros(self.rng.below(u64::try_from(pause.as_micros()).unwrap_or(0) / 2 + 1));
+        tokio::select! {
+            () = self.clock.sleep(pause / 2 + jitter) => {}
+            () = self.shutdown.stopped() => {}
+        }
+    }
+
+    /// An answer of the wrong kind: a fault of the store's code.
+    pub(super) fn unexpected(verb: &str) -> Error {
+        Error::Broken(format!("an unexpected kind of answer to {verb}"))
+    }
+
+    pub(super) fn shard(&self, id: ShardId) -> Option<Arc<Shard>> {
+        self.shards.get(id.0 as usize)?.read().clone()
+    }
+
+    /// Whether rooms of the shard may tick and send now.
+    pub(super) fn may_run(&self, shard: &Shard, now: Mono) -> bool {
+        !shard.is_lost()
+            && self.ownership.holds(now)
+            && self.ownership.fence(shard.id()).is_some_and(|fence| fence.term() == shard.term())
+    }
+
+    /// The handle of a room; the room is started if it is not loaded.
+    pub(super) fn open(self: &Arc<Self>, room: &RoomId, shard: &Arc<Shard>) -> Option<Arc<RoomHandle>> {
+        let kind = self.kinds.get(room.kind())?;
+        let (handle, new) = self.rooms.open(room);
+        if new {
+            let actor = Actor::new(self.clone(), handle.clone(), shard.clone(), kind.clone());
+            handle.wake_by(self.executor.spawn(room.as_str().into(), Box::new(actor)));
+            names::loaded(self.rooms.len());
+        }
+        Some(handle)
+    }
+
+    /// What others may know of a room has changed.
+    pub(super) fn note_summary(&self, handle: &RoomHandle, world: Option<&RoomWorld>) {
+        if let Some(world) = world {
+            let summary = world.summary();
+            handle.seats.store(summary.seats, Ordering::Relaxed);
+            self.finder.lock().update(&summary);
+        }
+    }
+
+    pub(super) fn note_saved(&self) {
+        self.saved.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn saved(&self) -> u64 {
+        self.saved.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn period(&self, kind: &RoomKind) -> Duration {
+        Duration::from_secs(1) / kind.tick_rate().max(1)
+    }
+
+    pub(super) fn count_dropped(&self, dropped: u64, room: &RoomId) {
+        if dropped > 0 {
+            tracing::warn!(%room, dropped, "missed occurrences are not run");
+            names::occurrences_dropped(dropped);
+        }
+    }
+
+    pub(super) fn connect(&self, gateway: Arc<dyn Downlink>) -> GatewayId {
+        let id = GatewayId(self.next_gateway.fetch_add(1, Ordering::Relaxed));
+        self.gateways.write().insert(id, gateway);
+        id
+    }
+
+    pub(super) fn send(&self, gateway: GatewayId, message: ToGateway) -> Result<(), Refused<ToGateway>> {
+        let link = self.gateways.read().get(&gateway).cloned();
+        match link {
+            Some(link) => link.send(message),
+            None => Err(Refused::Closed(message)),
+        }
+    }
+}

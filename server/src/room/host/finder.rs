@@ -1,0 +1,236 @@
+//! Which rooms have a free seat: `Find` picks one and reserves the seat while the attach is on its way.
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    time::Duration,
+};
+
+use tenure_shared::RoomId;
+
+use crate::{
+    link::{ConnId, GatewayId},
+    runtime::Mono,
+    store::RoomSummary,
+};
+
+/// How long a seat is kept for an attach that does not come.
+pub(super) const RESERVE_FOR: Duration = Duration::from_secs(5);
+
+type Lobby = (String, String);
+type Socket = (GatewayId, ConnId);
+
+/// The rooms of this node that may be found, by kind and region.
+#[derive(Debug, Default)]
+pub(super) struct Finder {
+    rooms: HashMap<RoomId, Known>,
+    // Order of choice: running before dormant, then the fullest, so that rooms fill up instead of spreading.
+    free: HashMap<Lobby, BTreeSet<(bool, u32, RoomId)>>,
+    // Of each socket at most one seat is kept: bounded by sockets.
+    reserved: HashMap<Socket, (RoomId, Mono)>,
+    // In the order in which they end.
+    order: VecDeque<(Mono, Socket)>,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    seats: u32,
+    max_seats: u32,
+    hidden: bool,
+    dormant: bool,
+    // Not stored yet: it exists only as long as seats are kept in it.
+    planned: bool,
+    kept: u32,
+}
+
+impl Known {
+    fn free(&self) -> u32 {
+        if self.hidden { 0 } else { self.max_seats.saturating_sub(self.seats).saturating_sub(self.kept) }
+    }
+}
+
+impl Finder {
+    /// A free seat in a public, unlocked room, kept for `socket`; `None` if there is no such room.
+    pub(super) fn find(&mut self, socket: Socket, kind: &str, region: &str, now: Mono) -> Option<RoomId> {
+        self.expire(now);
+        self.release(socket);
+        let room = self.free.get(&(kind.to_owned(), region.to_owned()))?.first()?.2.clone();
+        self.keep(socket, &room, now);
+        Some(room)
+    }
+
+    /// A room that is to be made by the attach of `socket`; others may be sent there too, as long as a seat is free.
+    pub(super) fn plan(&mut self, socket: Socket, room: &RoomId, max_seats: u32, now: Mono) {
+        self.release(socket);
+        let known = Known { seats: 0, max_seats, hidden: false, dormant: false, planned: true, kept: 0 };
+        self.put(room, known);
+        self.keep(socket, room, now);
+    }
+
+    /// Whether `room` is one that this socket was told and that is not stored yet: asking for it means making it.
+    pub(super) fn is_planned_for(&self, socket: Socket, room: &RoomId) -> bool {
+        self.reserved.get(&socket).is_some_and(|(kept, _)| kept == room)
+            && self.rooms.get(room).is_some_and(|known| known.planned)
+    }
+
+    /// What a room says about itself now. Seats kept stay kept.
+    pub(super) fn update(&mut self, summary: &RoomSummary) {
+        let kept = self.rooms.get(&summary.room).map_or(0, |known| known.kept);
+        let known = Known {
+            seats: summary.seats,
+            max_seats: summary.max_seats,
+            hidden: summary.private || summary.locked,
+            dormant: summary.dormant,
+            planned: false,
+            kept,
+        };
+        self.put(&summary.room, known);
+    }
+
+    /// The attach of this socket was answered: its seat is no longer kept, it is taken or free.
+    pub(super) fn release(&mut self, socket: Socket) {
+        let Some((room, _)) = self.reserved.remove(&socket) else { return };
+        if let Some(known) = self.rooms.get(&room).cloned() {
+            let known = Known { kept: known.kept.saturating_sub(1), ..known };
+            if known.planned && known.kept == 0 {
+                self.remove(&room);
+            } else {
+                self.put(&room, known);
+            }
+        }
+    }
+
+    /// The room is gone, or may not be found any more.
+    pub(super) fn remove(&mut self, room: &RoomId) {
+        if let Some(old) = self.rooms.remove(room) {
+            self.unlist(room, &old);
+        }
+    }
+
+    /// Rooms that are another node's now.
+    pub(super) fn remove_all(&mut self, gone: impl Fn(&RoomId) -> bool) {
+        let rooms: Vec<RoomId> = self.rooms.keys().filter(|room| gone(room)).cloned().collect();
+        rooms.iter().for_each(|room| self.remove(room));
+    }
+
+    /// How many rooms are known.
+    pub(super) fn len(&self) -> usize {
+        self.rooms.len()
+    }
+
+    fn keep(&mut self, socket: Socket, room: &RoomId, now: Mono) {
+        if let Some(known) = self.rooms.get(room).cloned() {
+            self.put(room, Known { kept: known.kept + 1, ..known });
+            let until = now.plus(RESERVE_FOR);
+            self.reserved.insert(socket, (room.clone(), until));
+            self.order.push_back((until, socket));
+        }
+    }
+
+    fn expire(&mut self, now: Mono) {
+        while let Some((until, socket)) = self.order.front().copied().filter(|(until, _)| *until <= now) {
+            self.order.pop_front();
+            // It may have been released, and another seat kept for it since.
+            if self.reserved.get(&socket).is_some_and(|(_, kept)| *kept == until) {
+                self.release(socket);
+            }
+        }
+    }
+
+    fn put(&mut self, room: &RoomId, known: Known) {
+        if let Some(old) = self.rooms.get(room).cloned() {
+            self.unlist(room, &old);
+        }
+        let free = known.free();
+        if free > 0 {
+            let lobby = (room.kind().to_owned(), room.region().to_owned());
+            self.free.entry(lobby).or_default().insert((known.dormant, free, room.clone()));
+        }
+        self.rooms.insert(room.clone(), known);
+    }
+
+    fn unlist(&mut self, room: &RoomId, old: &Known) {
+        let lobby = (room.kind().to_owned(), room.region().to_owned());
+        if let Some(list) = self.free.get_mut(&lobby) {
+            list.remove(&(old.dormant, old.free(), room.clone()));
+            if list.is_empty() {
+                self.free.remove(&lobby);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn room(name: &str) -> RoomId {
+        RoomId::from_parts("arena", "eu", name).expect("valid")
+    }
+
+    fn summary(name: &str, seats: u32, max_seats: u32) -> RoomSummary {
+        let metadata = Bytes::new();
+        RoomSummary { room: room(name), seats, max_seats, metadata, dormant: false, private: false, locked: false }
+    }
+
+    fn socket(n: u64) -> Socket {
+        (GatewayId(1), ConnId(n))
+    }
+
+    #[test]
+    fn two_hundred_joins_at_once_neither_overfill_nor_spread() {
+        let mut finder = Finder::default();
+        let mut sent: HashMap<RoomId, u32> = HashMap::new();
+        for n in 0..200 {
+            let found = finder.find(socket(n), "arena", "eu", Mono(0)).unwrap_or_else(|| {
+                let new = room(&format!("new{n}"));
+                finder.plan(socket(n), &new, 50, Mono(0));
+                new
+            });
+            *sent.entry(found).or_default() += 1;
+        }
+        assert_eq!(sent.values().copied().collect::<Vec<_>>(), [50; 4]);
+        let new = room("new0");
+        assert!(finder.is_planned_for(socket(7), &new) && !finder.is_planned_for(socket(60), &new));
+        finder.update(&summary("new0", 1, 50));
+        assert!(!finder.is_planned_for(socket(7), &new), "it exists");
+    }
+
+    #[test]
+    fn a_kept_seat_is_free_again_when_nobody_comes() {
+        let mut finder = Finder::default();
+        finder.update(&summary("a", 0, 1));
+        assert_eq!(finder.find(socket(1), "arena", "eu", Mono(0)), Some(room("a")));
+        assert_eq!(finder.find(socket(2), "arena", "eu", Mono(0)), None);
+        let later = Mono(0).plus(RESERVE_FOR);
+        assert_eq!(finder.find(socket(2), "arena", "eu", later), Some(room("a")));
+        // The same socket asks again: it does not hold two seats.
+        assert_eq!(finder.find(socket(2), "arena", "eu", later), Some(room("a")));
+    }
+
+    #[test]
+    fn a_planned_room_that_nobody_made_is_forgotten() {
+        let mut finder = Finder::default();
+        finder.plan(socket(1), &room("new"), 4, Mono(0));
+        finder.release(socket(1));
+        assert_eq!((finder.len(), finder.find(socket(2), "arena", "eu", Mono(0))), (0, None));
+    }
+
+    #[test]
+    fn private_locked_and_full_rooms_are_not_found_and_running_ones_come_first() {
+        let mut finder = Finder::default();
+        finder.update(&RoomSummary { private: true, ..summary("private", 0, 9) });
+        finder.update(&RoomSummary { locked: true, ..summary("locked", 0, 9) });
+        finder.update(&summary("full", 9, 9));
+        assert_eq!(finder.find(socket(1), "arena", "eu", Mono(0)), None);
+        finder.update(&RoomSummary { dormant: true, ..summary("dormant", 0, 9) });
+        assert_eq!(finder.find(socket(1), "arena", "eu", Mono(0)), Some(room("dormant")));
+        finder.update(&summary("emptier", 1, 9));
+        finder.update(&summary("fuller", 5, 9));
+        assert_eq!(finder.find(socket(1), "arena", "eu", Mono(0)), Some(room("fuller")));
+        finder.remove(&room("fuller"));
+        assert_eq!(finder.find(socket(1), "arena", "eu", Mono(0)), Some(room("emptier")));
+        assert_eq!(finder.find(socket(1), "arena", "us", Mono(0)), None);
+    }
+}

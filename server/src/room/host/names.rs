@@ -1,0 +1,81 @@
+//! Metrics of the room host. Labels are of bounded number: the kind of a room, an outcome; never a room, player or item (LESSONS C63).
+
+use std::time::Duration;
+
+fn kind(kind: &str) -> String {
+    kind.to_owned()
+}
+
+/// A tick ran.
+pub(super) fn ticked(of: &str, took: Duration, overran: bool) {
+    metrics::counter!("tenure_room_ticks_total", "kind" => kind(of)).increment(1);
+    metrics::histogram!("tenure_room_tick_seconds", "kind" => kind(of)).record(took.as_secs_f64());
+    if overran {
+        metrics::counter!("tenure_room_tick_overruns_total", "kind" => kind(of)).increment(1);
+    }
+}
+
+/// How late a tick began.
+pub(super) fn lateness(of: &str, late: Duration) {
+    metrics::histogram!("tenure_room_tick_late_seconds", "kind" => kind(of)).record(late.as_secs_f64());
+}
+
+/// Ticks that were given up after a stall.
+pub(super) fn dropped(of: &str, ticks: u64) {
+    if ticks > 0 {
+        metrics::counter!("tenure_room_ticks_dropped_total", "kind" => kind(of)).increment(ticks);
+    }
+}
+
+/// A room failed.
+pub(super) fn fault(of: &str) {
+    metrics::counter!("tenure_room_faults_total", "kind" => kind(of)).increment(1);
+}
+
+/// A room was parked.
+pub(super) fn parked(of: &str) {
+    metrics::counter!("tenure_rooms_parked_total", "kind" => kind(of)).increment(1);
+}
+
+/// A checkpoint was made.
+pub(super) fn checkpoint(of: &str, bytes: usize) {
+    metrics::histogram!("tenure_room_checkpoint_bytes", "kind" => kind(of)).record(bytes as f64);
+}
+
+/// A commit ended: `ok`, `retried`, `refused`, `fenced`.
+pub(super) fn commit(outcome: &'static str, took: Duration) {
+    metrics::counter!("tenure_commits_total", "outcome" => outcome).increment(1);
+    if outcome == "ok" {
+        metrics::histogram!("tenure_commit_seconds").record(took.as_secs_f64());
+    }
+}
+
+/// A work item was `completed`, `failed`, `parked` or `handed`.
+pub(super) fn work(of: &str, outcome: &'static str) {
+    metrics::counter!("tenure_work_total", "kind" => kind(of), "outcome" => outcome).increment(1);
+}
+
+/// How long after its due time an item was handed to its room.
+pub(super) fn work_late(of: &str, late: Duration) {
+    metrics::histogram!("tenure_work_late_seconds", "kind" => kind(of)).record(late.as_secs_f64());
+}
+
+/// A ledger answered: `given`, `already`, `insufficient`, `refused`.
+pub(super) fn grant(outcome: &'static str) {
+    metrics::counter!("tenure_grants_total", "outcome" => outcome).increment(1);
+}
+
+/// Occurrences that were missed and are not run.
+pub(super) fn occurrences_dropped(count: u64) {
+    metrics::counter!("tenure_occurrences_dropped_total").increment(count);
+}
+
+/// A tick does not return.
+pub(super) fn stalled() {
+    metrics::counter!("tenure_room_stalls_total").increment(1);
+}
+
+/// Rooms loaded now.
+pub(super) fn loaded(rooms: usize) {
+    metrics::gauge!("tenure_rooms_loaded").set(rooms as f64);
+}

@@ -1,0 +1,120 @@
+//! A shard's durable side: its commits, its due work, its outbox. Rooms talk to a [`Shard`]; one task per shard, the writer, does the
+//! store calls, one after another, so that nothing overtakes.
+
+pub(super) mod near;
+mod outbox;
+pub(super) mod pending;
+mod refence;
+mod takeover;
+mod writer;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use parking_lot::Mutex;
+use tenure_shared::{RoomId, ShardId, Term};
+use tokio::sync::Notify;
+
+use self::{
+    outbox::Outbox,
+    pending::{Pending, Request},
+};
+use super::core::Host;
+use crate::{
+    runtime::tasks::Kind,
+    store::{Fence, WorkId},
+};
+
+/// A shard that this node owns, from the rooms' side.
+pub(super) struct Shard {
+    id: ShardId,
+    term: AtomicU64,
+    lost: AtomicBool,
+    ready: AtomicBool,
+    pending: Mutex<Pending>,
+    // At most one per room and fault, or per lost answer: bounded by rooms.
+    given_back: Mutex<Vec<(RoomId, Vec<WorkId>)>>,
+    notify: Notify,
+    outbox: Outbox,
+    overdue: AtomicU64,
+}
+
+impl Shard {
+    /// Begins to serve a shard under a fence.
+    pub(super) fn start(host: &Arc<Host>, id: ShardId, fence: Fence) -> Arc<Self> {
+        let shard = Arc::new(Self {
+            id,
+            term: AtomicU64::new(fence.term().0),
+            lost: AtomicBool::new(false),
+            ready: AtomicBool::new(false),
+            pending: Mutex::default(),
+            given_back: Mutex::default(),
+            notify: Notify::new(),
+            outbox: Outbox::default(),
+            overdue: AtomicU64::new(0),
+        });
+        let writer = writer::Writer::new(host.clone(), shard.clone(), fence);
+        host.tasks.spawn("shard", Kind::Job, writer.run());
+        shard
+    }
+
+    pub(super) fn id(&self) -> ShardId {
+        self.id
+    }
+
+    /// The term that rooms run under.
+    pub(super) fn term(&self) -> Term {
+        Term(self.term.load(Ordering::Acquire))
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// Whether its rooms and work are known: the takeover is done.
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// What a room wants to be durable; answered by `Committed`, `Refused` or `Lost`.
+    pub(super) fn commit(&self, room: &RoomId, request: Request) {
+        self.push(room, Request { merged: 1, ..request });
+    }
+
+    /// Nobody waits for this.
+    fn push(&self, room: &RoomId, request: Request) {
+        if !self.is_lost() {
+            self.pending.lock().push(room.clone(), request);
+            self.notify.notify_one();
+        }
+    }
+
+    /// A room no longer has the items it was given, but for those in `kept`.
+    pub(super) fn give_back(&self, room: &RoomId, kept: &[WorkId]) {
+        self.given_back.lock().push((room.clone(), kept.to_vec()));
+        self.notify.notify_one();
+    }
+
+    /// Ledger answers were not delivered: the outbox is read from its start.
+    pub(super) fn read_outbox_again(&self) {
+        self.outbox.restart();
+        self.notify.notify_one();
+    }
+
+    /// Grants that are not in a ledger yet, or whose answer its room has not stored.
+    pub(super) fn outbox_depth(&self) -> usize {
+        self.outbox.depth()
+    }
+
+    /// Whether every commit and every grant is through.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.pending.lock().is_empty() && self.outbox.is_idle()
+    }
+
+    /// Due items that no room has taken yet.
+    pub(super) fn overdue(&self) -> u64 {
+        self.overdue.load(Ordering::Relaxed)
+    }
+}

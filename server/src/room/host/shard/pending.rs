@@ -1,0 +1,265 @@
+//! What waits for a shard's next commit, pure: requests are merged per room, in order, and cut into batches of bounded size.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use bytes::Bytes;
+use tenure_shared::RoomId;
+
+use crate::{
+    runtime::Wall,
+    store::{Batch, Checkpoint, Grant, WorkId, WorkItem},
+};
+
+/// Most effects (items and grants) in one commit: a commit is one step of the store, and no heartbeat may wait behind it.
+/// A single request larger than this still goes alone.
+pub(in crate::room::host) const COMMIT_EFFECTS: usize = 2_000;
+
+/// What one room wants to be durable, in one step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::room::host) struct Request {
+    /// The room's state; also of every request that touches work.
+    pub(in crate::room::host) checkpoint: Option<Checkpoint>,
+    /// The room is deleted with its items.
+    pub(in crate::room::host) delete: bool,
+    /// New items.
+    pub(in crate::room::host) scheduled: Vec<WorkItem>,
+    /// Items done.
+    pub(in crate::room::host) completed: Vec<WorkId>,
+    /// Items that go on with another payload.
+    pub(in crate::room::host) advanced: Vec<(WorkId, Bytes)>,
+    /// Items to be tried again, not before the given time.
+    pub(in crate::room::host) failed: Vec<(WorkId, Wall)>,
+    /// Items no longer tried.
+    pub(in crate::room::host) parked: Vec<(WorkId, String)>,
+    /// Items taken back.
+    pub(in crate::room::host) cancelled: Vec<WorkId>,
+    /// Grants decided.
+    pub(in crate::room::host) grants: Vec<Grant>,
+    /// Outbox positions that the room has taken note of.
+    pub(in crate::room::host) trimmed: Vec<u64>,
+    /// How many requests the room waits for in this one (1 when the room makes it; 0 when the shard trims by itself).
+    pub(in crate::room::host) merged: usize,
+}
+
+impl Request {
+    pub(in crate::room::host) fn touches(&self) -> impl Iterator<Item = &WorkId> {
+        self.scheduled
+            .iter()
+            .map(|item| &item.id)
+            .chain(&self.completed)
+            .chain(self.advanced.iter().map(|(id, _)| id))
+            .chain(self.failed.iter().map(|(id, _)| id))
+            .chain(self.parked.iter().map(|(id, _)| id))
+            .chain(&self.cancelled)
+    }
+
+    /// Items that leave the room's hands with this request.
+    pub(in crate::room::host) fn ends(&self) -> impl Iterator<Item = &WorkId> {
+        self.touches().skip(self.scheduled.len())
+    }
+
+    fn effects(&self) -> usize {
+        self.touches().count() + self.grants.len() + self.trimmed.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.checkpoint.as_ref().map_or(0, |c| c.body.len() + c.summary.metadata.len())
+    }
+
+    /// Takes a later request of the same room in; gives it back when both touch the same item (a batch has no order of its own).
+    fn merge(&mut self, later: Request) -> Result<(), Request> {
+        let mine: HashSet<&WorkId> = self.touches().collect();
+        let clash = later.touches().any(|id| mine.contains(id));
+        if clash || self.delete || later.delete || self.effects() + later.effects() > COMMIT_EFFECTS {
+            return Err(later);
+        }
+        if later.checkpoint.is_some() {
+            self.checkpoint = later.checkpoint;
+        }
+        self.scheduled.extend(later.scheduled);
+        self.completed.extend(later.completed);
+        self.advanced.extend(later.advanced);
+        self.failed.extend(later.failed);
+        self.parked.extend(later.parked);
+        self.cancelled.extend(later.cancelled);
+        self.grants.extend(later.grants);
+        self.trimmed.extend(later.trimmed);
+        self.merged += later.merged;
+        Ok(())
+    }
+}
+
+/// Requests in order of arrival. Bounded: a room stops ticking when [`super::super::config::UNACKED_COMMITS`] of its requests wait.
+#[derive(Debug, Default)]
+pub(in crate::room::host) struct Pending {
+    queue: VecDeque<(RoomId, Request)>,
+    // Of each room the number of its last request in the queue, counted from the first ever queued.
+    last: HashMap<RoomId, u64>,
+    taken: u64,
+}
+
+impl Pending {
+    /// Adds a request; several of one room become one where that changes nothing.
+    pub(in crate::room::host) fn push(&mut self, room: RoomId, mut request: Request) {
+        if let Some(slot) = self.last.get(&room).and_then(|n| self.queue.get_mut((n - self.taken) as usize)) {
+            match slot.1.merge(request) {
+                Ok(()) => return,
+                Err(back) => request = back,
+            }
+        }
+        self.last.insert(room.clone(), self.taken + self.queue.len() as u64);
+        self.queue.push_back((room, request));
+    }
+
+    /// Puts requests back in front (of a batch that was refused as a whole), as they were.
+    pub(in crate::room::host) fn put_back(&mut self, requests: Vec<(RoomId, Request)>) {
+        for request in requests.into_iter().rev() {
+            self.queue.push_front(request);
+        }
+        self.taken = 0;
+        self.last.clear();
+        for (n, (room, _)) in self.queue.iter().enumerate() {
+            self.last.insert(room.clone(), n as u64);
+        }
+    }
+
+    /// The requests of the next commit: as many as fit, one of each room at most, at least one.
+    pub(in crate::room::host) fn take(&mut self, bytes: usize) -> Vec<(RoomId, Request)> {
+        let (mut taken, mut rooms): (Vec<(RoomId, Request)>, HashSet<RoomId>) = (Vec::new(), HashSet::new());
+        let (mut size, mut effects) = (0, 0);
+        while let Some((room, request)) = self.queue.front() {
+            size += request.bytes();
+            effects += request.effects();
+            if !taken.is_empty() && (size > bytes || effects > COMMIT_EFFECTS || rooms.contains(room)) {
+                break;
+            }
+            let Some((room, request)) = self.queue.pop_front() else { break };
+            if self.last.get(&room) == Some(&self.taken) {
+                self.last.remove(&room);
+            }
+            self.taken += 1;
+            rooms.insert(room.clone());
+            taken.push((room, request));
+        }
+        taken
+    }
+
+    /// Everything, for rooms that are told that it will not happen.
+    pub(in crate::room::host) fn drain(&mut self) -> Vec<(RoomId, Request)> {
+        self.last.clear();
+        self.taken = 0;
+        self.queue.drain(..).collect()
+    }
+
+    pub(in crate::room::host) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+/// The batch that does what these requests ask.
+pub(in crate::room::host) fn batch(requests: &[(RoomId, Request)]) -> Batch {
+    let mut batch = Batch::default();
+    for (room, request) in requests {
+        batch.checkpoints.extend(request.checkpoint.clone());
+        if request.delete {
+            batch.deleted.push(room.clone());
+        }
+        batch.scheduled.extend(request.scheduled.iter().cloned());
+        batch.completed.extend(request.completed.iter().cloned());
+        batch.advanced.extend(request.advanced.iter().cloned());
+        batch.failed.extend(request.failed.iter().cloned());
+        batch.parked.extend(request.parked.iter().cloned());
+        batch.cancelled.extend(request.cancelled.iter().cloned());
+        batch.grants.extend(request.grants.iter().map(|grant| (room.clone(), grant.clone())));
+        batch.trimmed.extend(&request.trimmed);
+    }
+    batch
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_shared::{Term, Tick};
+
+    use super::*;
+    use crate::store::RoomSummary;
+
+    fn room(name: &str) -> RoomId {
+        RoomId::from_parts("test", "eu", name).expect("valid")
+    }
+
+    fn id(room_name: &str, key: &str) -> WorkId {
+        WorkId { room: room(room_name), job: "job".into(), key: key.into() }
+    }
+
+    fn saved(name: &str, version: u64, size: usize) -> Request {
+        let summary = RoomSummary {
+            room: room(name),
+            seats: 0,
+            max_seats: 1,
+            metadata: Bytes::new(),
+            dormant: false,
+            private: false,
+            locked: false,
+        };
+        let body = Bytes::from(vec![0; size]);
+        let checkpoint = Checkpoint { summary, term: Term(1), tick: Tick(version), version, body };
+        Request { checkpoint: Some(checkpoint), merged: 1, ..Request::default() }
+    }
+
+    #[test]
+    fn ticks_of_one_room_become_one_request_with_the_newest_checkpoint() {
+        let mut pending = Pending::default();
+        for version in 1..=3 {
+            let done = vec![id("a", &version.to_string())];
+            pending.push(room("a"), Request { completed: done, ..saved("a", version, 10) });
+        }
+        let taken = pending.take(1_000);
+        assert_eq!(taken.len(), 1);
+        assert_eq!(taken[0].1.merged, 3);
+        let batch = batch(&taken);
+        assert_eq!(batch.checkpoints.iter().map(|c| c.version).collect::<Vec<_>>(), [3]);
+        assert_eq!(batch.completed.len(), 3);
+    }
+
+    #[test]
+    fn what_touches_the_same_item_keeps_its_order() {
+        let mut pending = Pending::default();
+        pending.push(room("a"), Request { cancelled: vec![id("a", "x")], ..saved("a", 1, 10) });
+        pending.push(room("b"), saved("b", 1, 10));
+        pending.push(room("a"), Request { completed: vec![id("a", "x")], ..saved("a", 2, 10) });
+        pending.push(room("a"), saved("a", 3, 10));
+        let first = pending.take(1_000);
+        assert_eq!(first.iter().map(|(r, _)| r.name()).collect::<Vec<_>>(), ["a", "b"]);
+        let second = pending.take(1_000);
+        assert_eq!((second.len(), second[0].1.merged), (1, 2));
+        assert_eq!(second[0].1.checkpoint.as_ref().map(|c| c.version), Some(3));
+        assert!(pending.take(1_000).is_empty());
+    }
+
+    #[test]
+    fn a_commit_is_cut_at_its_size_and_a_large_room_goes_alone() {
+        let mut pending = Pending::default();
+        for (name, size) in [("a", 600), ("b", 300), ("c", 200), ("d", 5_000), ("e", 1)] {
+            pending.push(room(name), saved(name, 1, size));
+        }
+        let sizes: Vec<Vec<String>> = std::iter::from_fn(|| {
+            let taken = pending.take(1_000);
+            (!taken.is_empty()).then(|| taken.iter().map(|(r, _)| r.name().to_owned()).collect())
+        })
+        .collect();
+        assert_eq!(sizes, [vec!["a", "b"], vec!["c"], vec!["d"], vec!["e"]]);
+    }
+
+    #[test]
+    fn requests_put_back_come_first_and_still_merge() {
+        let mut pending = Pending::default();
+        pending.push(room("a"), saved("a", 1, 10));
+        let refused = pending.take(1_000);
+        pending.push(room("b"), saved("b", 1, 10));
+        pending.put_back(refused);
+        pending.push(room("a"), saved("a", 2, 10));
+        let taken = pending.take(1_000);
+        assert_eq!(taken.iter().map(|(r, q)| (r.name(), q.merged)).collect::<Vec<_>>(), [("a", 2), ("b", 1)]);
+        assert!(pending.is_empty());
+    }
+}

@@ -1,0 +1,98 @@
+//! What happens to a shard whose fence is in doubt: its rooms stand still; they go on from memory under a new term if nobody owned the
+//! shard in between, or are dropped (DESIGN.md §6).
+
+use std::sync::atomic::Ordering;
+
+use tenure_shared::RoomId;
+
+use super::{
+    outbox,
+    writer::{Fate, Requests, Writer},
+};
+use crate::{
+    room::host::inbox::Event,
+    store::{Command, Reply},
+};
+
+impl Writer {
+    /// Waits for a fence of a new term. `doubt`: whether `requests` may have been applied under the old one.
+    pub(super) async fn refence(&mut self, requests: Requests, doubt: bool) -> Fate {
+        tracing::warn!(shard = %self.shard.id, term = %self.fence.term(), "the shard's fence is in doubt: its rooms stand still");
+        let held = loop {
+            if self.host.shutdown.is_stopped() {
+                return Fate::Ended;
+            }
+            self.changes.borrow_and_update();
+            match self.host.ownership.held(self.shard.id) {
+                // The same fence, still believed in: only the store can say otherwise, and it does at the next commit.
+                Some(held) if held.fence == self.fence && !doubt => return Fate::Going,
+                Some(held) if held.fence != self.fence => break held,
+                _ => {}
+            }
+            tokio::select! {
+                changed = self.changes.changed() => {
+                    if changed.is_err() {
+                        return Fate::Ended;
+                    }
+                }
+                () = self.host.shutdown.stopped() => return Fate::Ended,
+            }
+        };
+        if held.continues.is_none_or(|since| since > self.fence.term()) {
+            return Fate::Lost;
+        }
+        let new = held.fence;
+        // Under the new term no write of the old one can be applied any more: what is read now is final.
+        let applied = if doubt && !requests.is_empty() { self.was_applied(&requests).await } else { Some(false) };
+        let Some(applied) = applied else { return Fate::Ended };
+        self.fence = new;
+        self.number = 0;
+        self.shard.term.store(self.fence.term().0, Ordering::Release);
+        if applied {
+            self.acknowledge(requests, &[]);
+        } else if !requests.is_empty() {
+            self.shard.pending.lock().put_back(requests);
+        }
+        self.shard.outbox.restart();
+        outbox::kick(&self.host, &self.shard);
+        tracing::info!(shard = %self.shard.id, term = %self.fence.term(), "the shard goes on from memory");
+        Fate::Going
+    }
+
+    /// Whether a batch whose answer was lost is in the store. One step applies it whole, so one room tells.
+    async fn was_applied(&self, requests: &Requests) -> Option<bool> {
+        for (room, request) in requests {
+            if request.checkpoint.is_none() && !request.delete {
+                continue;
+            }
+            let answer = self.host.call_until_stopped(Command::Load { room: room.clone() }).await;
+            let Ok(Reply::Checkpoint(stored)) = answer else { return None };
+            return Some(match &request.checkpoint {
+                Some(sent) => stored.is_some_and(|stored| stored.version >= sent.version),
+                None => stored.is_none(),
+            });
+        }
+        // Only trims and cancellations: they may be done twice.
+        Some(false)
+    }
+
+    /// The shard was another's: its worlds are dropped, the checkpoints count.
+    pub(super) fn lose(&mut self) {
+        tracing::warn!(shard = %self.shard.id, term = %self.fence.term(), "the shard was another's: its rooms are dropped");
+        self.shard.lost.store(true, Ordering::Release);
+        drop(self.shard.pending.lock().drain());
+        if let Some(slot) = self.host.shards.get(self.shard.id.0 as usize) {
+            *slot.write() = None;
+        }
+        let of_shard = |room: &RoomId| room.shard(self.host.config.shards) == self.shard.id;
+        self.host.finder.lock().remove_all(of_shard);
+        for handle in self.host.rooms.all() {
+            if of_shard(&handle.room) {
+                // Out of the directory at once: the next owner's room of that id is another one, and a tick that never returns is not waited for.
+                handle.tell(Event::Lost);
+                self.host.rooms.remove(&handle);
+            }
+        }
+        self.host.shards_changed.notify_waiters();
+    }
+}

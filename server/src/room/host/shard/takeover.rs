@@ -1,0 +1,53 @@
+//! A shard begins: its rooms become known, those that were running are loaded, its outbox and its due work are read.
+
+use std::sync::atomic::Ordering;
+
+use super::{
+    outbox,
+    writer::{Fate, Writer},
+};
+use crate::store::{Command, Reply, RoomSummary};
+
+/// Rooms read at a time.
+const ROOMS: usize = 500;
+
+impl Writer {
+    pub(super) async fn take_over(&mut self) -> Fate {
+        let mut after = None;
+        loop {
+            let command = Command::Rooms { shard: self.shard.id, after: after.clone(), limit: ROOMS };
+            let rooms = match self.host.call_until_stopped(command).await {
+                Ok(Reply::Rooms(rooms)) => rooms,
+                Ok(_) => return Fate::Lost,
+                Err(error) if error.may_retry() => return Fate::Ended,
+                Err(error) => {
+                    tracing::error!(shard = %self.shard.id, %error, "the rooms of a shard could not be listed");
+                    return Fate::Lost;
+                }
+            };
+            let full = rooms.len() == ROOMS;
+            after = rooms.last().map(|summary| summary.room.clone());
+            for summary in rooms {
+                self.know(&summary);
+            }
+            if !full {
+                break;
+            }
+        }
+        // Everything of a life before this one is applied again: the ledger knows what it has.
+        self.shard.outbox.restart();
+        self.refill().await;
+        self.shard.ready.store(true, Ordering::Release);
+        self.host.shards_changed.notify_waiters();
+        outbox::kick(&self.host, &self.shard);
+        Fate::Going
+    }
+
+    /// Rooms that were running go on at once; dormant ones when somebody comes or work is due.
+    fn know(&self, summary: &RoomSummary) {
+        self.host.finder.lock().update(summary);
+        if !summary.dormant && self.host.open(&summary.room, &self.shard).is_none() {
+            tracing::warn!(room = %summary.room, "a stored room is of a kind that this build does not know");
+        }
+    }
+}

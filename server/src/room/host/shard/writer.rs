@@ -1,0 +1,291 @@
+//! The task of a shard: one commit in flight, numbered, repeated until its answer is known; due work handed out; one loop, so that
+//! commits, refills and answers never overtake one another.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use tokio::sync::watch;
+
+use super::{
+    Shard,
+    near::Near,
+    outbox,
+    pending::{Request, batch},
+};
+use crate::{
+    room::{
+        host::{
+            actor::DISPOSE_JOB,
+            config::{WORK_HORIZON, WORK_PER_ROOM},
+            core::Host,
+            inbox::{Durable, Event},
+            names, schedules,
+        },
+        world::DueWork,
+    },
+    runtime::Wall,
+    store::{Command, Error, Fence, Reply, WorkItem},
+};
+
+/// Longest sleep towards a due time: long waits are cut and checked against the clock again (LESSONS C13).
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// Least time between two reads of due work.
+const REFILL_PAUSE: Duration = Duration::from_secs(1);
+/// How often a shard whose rooms stand still looks whether they may go on.
+const QUIET_PAUSE: Duration = Duration::from_millis(100);
+/// Items read at a time.
+const ITEMS: usize = 1_000;
+
+pub(super) type Requests = Vec<(tenure_shared::RoomId, Request)>;
+
+/// What a step of the writer came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Go on.
+    Going,
+    /// The shard was another's: its worlds are dropped.
+    Lost,
+    /// The host ends.
+    Ended,
+}
+
+pub(super) struct Writer {
+    pub(super) host: Arc<Host>,
+    pub(super) shard: Arc<Shard>,
+    pub(super) fence: Fence,
+    pub(super) number: u64,
+    pub(super) near: Near,
+    pub(super) changes: watch::Receiver<u64>,
+    next_refill: Wall,
+    quiet: bool,
+}
+
+impl Writer {
+    pub(super) fn new(host: Arc<Host>, shard: Arc<Shard>, fence: Fence) -> Self {
+        let changes = host.ownership.changes();
+        Self { host, shard, fence, number: 0, near: Near::default(), changes, next_refill: Wall(0), quiet: false }
+    }
+
+    pub(super) async fn run(mut self) {
+        let mut fate = self.take_over().await;
+        while fate == Fate::Going {
+            fate = self.step().await;
+            if fate == Fate::Going {
+                self.sleep().await;
+            }
+        }
+        if fate == Fate::Lost {
+            self.lose();
+        }
+    }
+
+    async fn step(&mut self) -> Fate {
+        if self.host.shutdown.is_stopped() {
+            return Fate::Ended;
+        }
+        if !self.is_current() {
+            let fate = self.refence(Vec::new(), false).await;
+            if fate != Fate::Going {
+                return fate;
+            }
+        }
+        for (room, kept) in std::mem::take(&mut *self.shard.given_back.lock()) {
+            self.near.give_back(&room, &kept);
+        }
+        loop {
+            let requests = self.shard.pending.lock().take(self.host.config.max_commit);
+            if requests.is_empty() {
+                break;
+            }
+            let fate = self.commit(requests).await;
+            if fate != Fate::Going {
+                return fate;
+            }
+        }
+        self.refill().await;
+        self.hand_out();
+        outbox::kick(&self.host, &self.shard);
+        self.host.progress.notify_waiters();
+        Fate::Going
+    }
+
+    /// Whether ownership still has the fence that this writer uses.
+    pub(super) fn is_current(&self) -> bool {
+        self.host.ownership.fence(self.shard.id).is_some_and(|fence| fence == self.fence)
+    }
+
+    /// One batch, until its fate is known.
+    async fn commit(&mut self, requests: Requests) -> Fate {
+        let command = Command::Commit {
+            fence: self.fence.clone(),
+            shards: self.host.config.shards,
+            number: self.number + 1,
+            batch: batch(&requests),
+        };
+        let started = self.host.clock.now();
+        let mut attempt = 0;
+        loop {
+            if self.host.shutdown.is_stopped() {
+                return Fate::Ended;
+            }
+            let answer = self.host.call(command.clone()).await;
+            let took = self.host.clock.now().since(started);
+            match answer {
+                Ok(Reply::Committed { positions }) => {
+                    names::commit("ok", took);
+                    self.number += 1;
+                    self.acknowledge(requests, &positions);
+                    return Fate::Going;
+                }
+                Ok(_) => return self.refence(requests, true).await,
+                Err(error @ (Error::Conflict(_) | Error::Invalid(_))) => {
+                    names::commit("refused", took);
+                    return self.refused(requests, &error).await;
+                }
+                Err(
+                    error @ (Error::Fenced { .. }
+                    | Error::OutOfOrder { .. }
+                    | Error::Held { .. }
+                    | Error::Tombstoned(_)),
+                ) => {
+                    names::commit("fenced", took);
+                    tracing::warn!(shard = %self.shard.id, %error, "a commit was refused by its fence");
+                    self.host.ownership.fenced(&self.fence);
+                    return self.refence(requests, true).await;
+                }
+                Err(error @ (Error::Unavailable(_) | Error::Broken(_) | Error::Disagreement { .. })) => {
+                    // It may have been applied: the same number and the same batch again, as long as the fence stands.
+                    names::commit("retried", took);
+                    tracing::debug!(shard = %self.shard.id, %error, attempt, "a commit is tried again");
+                    self.host.pause(attempt).await;
+                    attempt += 1;
+                    if !self.is_current() {
+                        return self.refence(requests, true).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A batch was refused for what it says: each room alone, so that only the one at fault is hit.
+    async fn refused(&mut self, requests: Requests, error: &Error) -> Fate {
+        if requests.len() > 1 {
+            for request in requests {
+                let fate = Box::pin(self.commit(vec![request])).await;
+                if fate != Fate::Going {
+                    return fate;
+                }
+            }
+            return Fate::Going;
+        }
+        for (room, request) in requests {
+            if let Some(handle) = self.host.rooms.get(&room).filter(|_| request.merged > 0) {
+                handle.tell(Event::Refused { error: error.clone(), merged: request.merged });
+            }
+        }
+        Fate::Going
+    }
+
+    /// The requests are durable.
+    pub(super) fn acknowledge(&mut self, requests: Requests, positions: &[u64]) {
+        self.shard.outbox.committed(positions);
+        for (room, request) in requests {
+            self.near.settle(&room, &request);
+            self.shard.outbox.trimmed(&request.trimmed);
+            if request.merged == 0 {
+                continue;
+            }
+            let durable = Durable {
+                version: request.checkpoint.as_ref().map(|checkpoint| checkpoint.version),
+                merged: request.merged,
+                items: request.ends().cloned().collect(),
+                trimmed: request.trimmed,
+            };
+            if let Some(handle) = self.host.rooms.get(&room) {
+                handle.tell(Event::Committed(durable));
+            }
+        }
+    }
+
+    /// Keeps the near future at hand. While the store is away commits go first, and what is due soon is known for a while.
+    pub(super) async fn refill(&mut self) {
+        let now = self.host.store_now();
+        if now < self.next_refill {
+            return;
+        }
+        let before = now.plus(WORK_HORIZON);
+        match self.host.call(Command::Due { shard: self.shard.id, before, limit: ITEMS }).await {
+            Ok(Reply::Work(items)) => {
+                let cut = items.len() >= ITEMS;
+                self.near.refill(items, before, cut);
+                let known = self.near.known_until();
+                self.next_refill =
+                    if cut { known } else { Wall(known.0.saturating_sub(WORK_HORIZON.as_micros() as u64 / 2)) };
+                self.next_refill = self.next_refill.max(now.plus(REFILL_PAUSE));
+            }
+            Ok(_) => self.next_refill = now.plus(REFILL_PAUSE),
+            Err(error) => {
+                tracing::debug!(shard = %self.shard.id, %error, "due work could not be read");
+                self.next_refill = now.plus(REFILL_PAUSE);
+            }
+        }
+    }
+
+    /// Gives due items to their rooms, waking those that are not loaded.
+    fn hand_out(&mut self) {
+        let now = self.host.store_now();
+        self.quiet =
+            self.host.stopping.load(Ordering::Acquire) || !self.host.may_run(&self.shard, self.host.clock.now());
+        while !self.quiet
+            && let Some(item) = self.near.hand_out(now, WORK_PER_ROOM)
+        {
+            self.give(&item, now);
+        }
+        let overdue = self.near.overdue(now);
+        self.shard.overdue.store(overdue as u64, Ordering::Relaxed);
+    }
+
+    fn give(&self, item: &WorkItem, now: Wall) {
+        let room = item.id.room.clone();
+        if &*item.id.job != DISPOSE_JOB {
+            names::work(room.kind(), "handed");
+            names::work_late(room.kind(), Duration::from_micros(now.0.saturating_sub(item.due.0)));
+        }
+        let reward = schedules::occurrence(&item.id).and_then(|(id, at)| {
+            let schedule = self.host.book.for_room(&room).find(|schedule| schedule.id().as_ref() == id)?;
+            Some(schedule.reward(at))
+        });
+        loop {
+            let Some(handle) = self.host.open(&room, &self.shard) else {
+                tracing::warn!(%room, "work is due in a room of a kind that this build does not know");
+                return;
+            };
+            if handle.tell(Event::Work(Box::new(DueWork { item: item.clone(), reward: reward.clone() }))) {
+                return;
+            }
+            // It has just ended: it is no longer in the directory, or not for long.
+            self.host.rooms.remove(&handle);
+        }
+    }
+
+    async fn sleep(&mut self) {
+        let now = self.host.store_now();
+        let next = self.near.next_due(now).map_or(self.next_refill, |due| due.min(self.next_refill));
+        let wait = Duration::from_micros(next.0.saturating_sub(now.0)).clamp(Duration::from_millis(1), LONGEST_SLEEP);
+        // While nothing may be handed out, it looks again now and then: a lease that holds again tells nobody.
+        let wait = if self.quiet { QUIET_PAUSE } else { wait };
+        tokio::select! {
+            () = self.shard.notify.notified() => {}
+            changed = self.changes.changed() => {
+                if changed.is_err() {
+                    // Ownership has ended: nothing will change any more.
+                    self.host.shutdown.stopped().await;
+                }
+            }
+            () = self.host.clock.sleep(wait) => {}
+            () = self.host.shutdown.stopped() => {}
+        }
+    }
+}

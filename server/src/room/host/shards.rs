@@ -1,0 +1,43 @@
+//! Begins every shard that ownership gives to this node; a shard that was lost begins anew when it comes back.
+
+use std::sync::Arc;
+
+use tenure_shared::ShardId;
+
+use super::{core::Host, shard::Shard};
+use crate::runtime::tasks::Kind;
+
+/// Starts the task that watches ownership.
+pub(super) fn watch(host: &Arc<Host>) {
+    let inner = host.clone();
+    host.tasks.spawn("shards", Kind::Job, async move {
+        let mut changes = inner.ownership.changes();
+        loop {
+            changes.borrow_and_update();
+            let ended = inner.shards_changed.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            begin_owned(&inner);
+            tokio::select! {
+                changed = changes.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+                () = ended => {}
+                () = inner.shutdown.stopped() => return,
+            }
+        }
+    });
+}
+
+fn begin_owned(host: &Arc<Host>) {
+    for (number, slot) in host.shards.iter().enumerate() {
+        let id = ShardId(u32::try_from(number).unwrap_or(u32::MAX));
+        if slot.read().is_none()
+            && let Some(fence) = host.ownership.fence(id)
+        {
+            *slot.write() = Some(Shard::start(host, id, fence));
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! [`Store`]: the handle that everyone holds, with a typed method per verb.
+
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tenure_shared::{IncarnationId, PlayerId, RoomId, ShardId, Term};
+
+use super::{
+    Applied, Batch, Checkpoint, Claim, Command, CompletedWork, Error, Fence, Grant, HistoryEntry, Key, LedgerEntry,
+    Member, MemberInfo, OutboxEntry, Reply, RoomSummary, Route, Session, Stamped, Status, WorkId, WorkItem,
+};
+use crate::runtime::{Clock, Mono, Wall};
+
+/// A boxed future.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What carries commands to rows that last: the embedded file, memory, a server. It holds no rules of its own.
+pub trait Backend: Send + Sync + 'static {
+    /// Carries out a command. The command may be under way before the future is polled first; a future that is dropped leaves open
+    /// whether it was carried out.
+    fn execute(&self, command: Command) -> BoxFuture<'_, Stamped>;
+}
+
+/// A handle to the store; cheap to clone.
+#[derive(Clone)]
+pub struct Store(Arc<Inner>);
+
+struct Inner {
+    backend: Box<dyn Backend>,
+    clock: Clock,
+    /// The latest store time seen, and when it was seen.
+    seen: Mutex<(Mono, Wall)>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Store")
+    }
+}
+
+fn odd<T>(reply: &Reply) -> Result<T, Error> {
+    let text = format!("{reply:?}");
+    Err(Error::Broken(format!("an answer of another verb came: {}", text.chars().take(80).collect::<String>())))
+}
+
+/// The typed verbs: one line each, all made alike.
+macro_rules! verb {
+    ($self:ident, $command:expr, $pattern:pat => $value:expr) => {
+        match $self.execute($command).await.reply? {
+            $pattern => Ok($value),
+            other => odd(&other),
+        }
+    };
+}
+
+/// Every verb may fail with [`Error::Unavailable`] (it may or may not have been carried out, and may be repeated: all verbs are idempotent)
+/// or [`Error::Broken`]; refusals that belong to one verb are named there. A cancelled call leaves open whether it was carried out.
+impl Store {
+    /// A handle to a backend. `clock` is used only to guess the store's time between answers.
+    pub fn new(backend: impl Backend, clock: Clock) -> Self {
+        let seen = Mutex::new((clock.now(), Wall(0)));
+        Self(Arc::new(Inner { backend: Box::new(backend), clock, seen }))
+    }
+
+    /// Carries out a command; the answer has the store's time on it.
+    pub fn execute(&self, command: Command) -> impl Future<Output = Stamped> + Send + '_ {
+        let answer = self.0.backend.execute(command);
+        async move {
+            let stamped = answer.await;
+            let now = self.0.clock.now();
+            let mut seen = self.0.seen.lock();
+            // What was extrapolated from an earlier answer must not go back either.
+            let guessed = seen.1.plus(now.since(seen.0));
+            if seen.1 == Wall(0) || stamped.at > guessed {
+                *seen = (now, stamped.at);
+            }
+            stamped
+        }
+    }
+
+    /// The store's time: the last one seen, moved on by the monotonic clock since. [`Wall`] 0 before the first answer.
+    pub fn now(&self) -> Wall {
+        let (at, wall) = *self.0.seen.lock();
+        if wall == Wall(0) { wall } else { wall.plus(self.0.clock.now().since(at)) }
+    }
+
+    /// Registers a member; refused with [`Error::Tombstoned`] when the incarnation had its end.
+    pub async fn register(&self, incarnation: &IncarnationId, info: MemberInfo, ttl: Duration) -> Result<(), Error> {
+        verb!(self, Command::Register { incarnation: incarnation.clone(), info, ttl }, Reply::Done => ())
+    }
+
+    /// Renews a lease: heartbeats so far and the highest term ever issued. [`Error::Tombstoned`] when the member is gone.
+    pub async fn heartbeat(&self, incarnation: &IncarnationId, ttl: Duration) -> Result<(u64, Term), Error> {
+        verb!(self, Command::Heartbeat { incarnation: incarnation.clone(), ttl }, Reply::Beat { beats, floor } => (beats, floor))
+    }
+
+    /// Writes the tombstone of a lapsed lease; whether there is one now.
+    pub async fn expire(&self, incarnation: &IncarnationId) -> Result<bool, Error> {
+        verb!(self, Command::Expire { incarnation: incarnation.clone() }, Reply::Expired(is) => is)
+    }
+
+    /// Sets a member's status.
+    pub async fn set_status(&self, incarnation: &IncarnationId, status: Status) -> Result<(), Error> {
+        verb!(self, Command::SetStatus { incarnation: incarnation.clone(), status }, Reply::Done => ())
+    }
+
+    /// Live members.
+    pub async fn members(&self) -> Result<Vec<Member>, Error> {
+        verb!(self, Command::Members, Reply::Members(members) => members)
+    }
+
+    /// Writes the caller's own tombstone.
+    pub async fn deregister(&self, incarnation: &IncarnationId) -> Result<(), Error> {
+        verb!(self, Command::Deregister { incarnation: incarnation.clone() }, Reply::Done => ())
+    }
+
+    /// Takes a claim that is still as `seen`; the fence is made from the store's own answer. [`Error::Held`] when it is not, or when its
+    /// holder lives.
+    pub async fn acquire(
+        &self,
+        key: &Key,
+        caller: &IncarnationId,
+        seen: Option<(Option<IncarnationId>, Term)>,
+        floor: Term,
+    ) -> Result<Fence, Error> {
+        let command = Command::Acquire { key: key.clone(), caller: caller.clone(), seen, floor };
+        verb!(self, command, Reply::Granted(term) => Fence::new(key.clone(), caller.clone(), term))
+    }
+
+    /// Gives a claim to another live member; the term is the target's. [`Error::Conflict`] when a checkpoint of the manifest is missing.
+    pub async fn transfer(
+        &self,
+        fence: &Fence,
+        to: &IncarnationId,
+        package: u64,
+        manifest: Vec<(RoomId, u64)>,
+        floor: Term,
+    ) -> Result<Term, Error> {
+        let command = Command::Transfer { fence: fence.clone(), to: to.clone(), package, manifest, floor };
+        verb!(self, command, Reply::Granted(term) => term)
+    }
+
+    /// Gives a claim up.
+    pub async fn release(&self, fence: &Fence) -> Result<(), Error> {
+        verb!(self, Command::Release { fence: fence.clone() }, Reply::Done => ())
+    }
+
+    /// One claim.
+    pub async fn claim(&self, key: &Key) -> Result<Option<Claim>, Error> {
+        verb!(self, Command::Claim { key: key.clone() }, Reply::Claim(claim) => claim)
+    }
+
+    /// A page of claims.
+    pub async fn claims(&self, prefix: &str, after: Option<Key>, limit: usize) -> Result<Vec<Claim>, Error> {
+        verb!(self, Command::Claims { prefix: prefix.to_owned(), after, limit }, Reply::Claims(claims) => claims)
+    }
+
+    /// Routes changed since a counter, and the counter to ask with next.
+    pub async fn routes(&self, since: u64) -> Result<(u64, Vec<Route>), Error> {
+        verb!(self, Command::Routes { since }, Reply::Routes { counter, changed } => (counter, changed))
+    }
+
+    /// Agrees on a constant; [`Error::Disagreement`] when the cluster has another value.
+    pub async fn agree(&self, name: &str, value: &str) -> Result<(), Error> {
+        let command = Command::Agree { name: name.to_owned(), value: value.to_owned() };
+        verb!(self, command, Reply::Agreed(_) => ())
+    }
+
+    /// Proposes a constant and gives the one that the cluster has.
+    pub async fn agree_or_get(&self, name: &str, value: &str) -> Result<String, Error> {
+        let command = Command::AgreeOrGet { name: name.to_owned(), value: value.to_owned() };
+        verb!(self, command, Reply::Agreed(value) => value)
+    }
+
+    /// A room's checkpoint.
+    pub async fn load(&self, room: &RoomId) -> Result<Option<Checkpoint>, Error> {
+        verb!(self, Command::Load { room: room.clone() }, Reply::Checkpoint(checkpoint) => checkpoint)
+    }
+
+    /// A page of a shard's rooms.
+    pub async fn rooms(&self, shard: ShardId, after: Option<RoomId>, limit: usize) -> Result<Vec<RoomSummary>, Error> {
+        verb!(self, Command::Rooms { shard, after, limit }, Reply::Rooms(rooms) => rooms)
+    }
+
+    /// The one durable write of a shard: outbox positions of its grants, in order. [`Error::Fenced`], [`Error::OutOfOrder`],
+    /// [`Error::Conflict`] and [`Error::Invalid`] refuse it as a whole.
+    pub async fn commit(&self, fence: &Fence, shards: u32, number: u64, batch: Batch) -> Result<Vec<u64>, Error> {
+        let command = Command::Commit { fence: fence.clone(), shards, number, batch };
+        verb!(self, command, Reply::Committed { positions } => positions)
+    }
+
+    /// Items due at or before a time, earliest first.
+    pub async fn due(&self, shard: ShardId, before: Wall, limit: usize) -> Result<Vec<WorkItem>, Error> {
+        verb!(self, Command::Due { shard, before, limit }, Reply::Work(items) => items)
+    }
+
+    /// How many items are overdue.
+    pub async fn overdue(&self, shard: ShardId) -> Result<u64, Error> {
+        verb!(self, Command::Overdue { shard }, Reply::Count(count) => count)
+    }
+
+    /// A page of a shard's items, parked included.
+    pub async fn work(&self, shard: ShardId, after: Option<WorkId>, limit: usize) -> Result<Vec<WorkItem>, Error> {
+        verb!(self, Command::Work { shard, after, limit }, Reply::Work(items) => items)
+    }
+
+    /// Makes a parked item due now.
+    pub async fn retry(&self, fence: &Fence, id: &WorkId) -> Result<(), Error> {
+        verb!(self, Command::Retry { fence: fence.clone(), id: id.clone() }, Reply::Done => ())
+    }
+
+    /// A page of a shard's outbox.
+    pub async fn outbox(&self, shard: ShardId, after: u64, limit: usize) -> Result<Vec<OutboxEntry>, Error> {
+        verb!(self, Command::Outbox { shard, after, limit }, Reply::Outbox(entries) => entries)
+    }
+
+    /// Applies a grant once: what the ledger did, and the balances afterwards. [`Error::Conflict`] when the grant is older than
+    /// identities are kept: park it.
+    pub async fn apply(&self, grant: Grant) -> Result<(Applied, Vec<(String, i64)>), Error> {
+        verb!(self, Command::Apply { grant }, Reply::Applied { applied, balances } => (applied, balances))
+    }
+
+    /// A player's balances.
+    pub async fn balances(&self, player: &PlayerId) -> Result<Vec<(String, i64)>, Error> {
+        verb!(self, Command::Balances { player: player.clone() }, Reply::Balances(balances) => balances)
+    }
+
+    /// A player's ledger lines, newest first.
+    pub async fn ledger(&self, player: &PlayerId, limit: usize) -> Result<Vec<LedgerEntry>, Error> {
+        verb!(self, Command::Ledger { player: player.clone(), limit }, Reply::Ledger(entries) => entries)
+    }
+
+    /// A player's session in a room.
+    pub async fn session(&self, player: &PlayerId, room: &RoomId) -> Result<Option<Session>, Error> {
+        let command = Command::Session { player: player.clone(), room: room.clone() };
+        verb!(self, command, Reply::Session(session) => session)
+    }
+
+    /// Stores (or with `None` deletes) a session if its version is still `seen`; [`Error::Conflict`] otherwise.
+    pub async fn put_session(
+        &self,
+        player: &PlayerId,
+        room: &RoomId,
+        seen: u64,
+        session: Option<Session>,
+    ) -> Result<(), Error> {
+        let command = Command::PutSession { player: player.clone(), room: room.clone(), seen, session };
+        verb!(self, command, Reply::Done => ())
+    }
+
+    /// Ownership history of a key, oldest first.
+    pub async fn history(&self, key: &Key) -> Result<Vec<HistoryEntry>, Error> {
+        verb!(self, Command::History { key: key.clone() }, Reply::History(entries) => entries)
+    }
+
+    /// The latest completed work of a shard, oldest first.
+    pub async fn completed(&self, shard: ShardId, limit: usize) -> Result<Vec<CompletedWork>, Error> {
+        verb!(self, Command::Completed { shard, limit }, Reply::Completed(lines) => lines)
+    }
+}

@@ -1,0 +1,163 @@
+//! A game for tests: it counts what happens to it, fails on demand, pays, and shows its insides to the test.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bevy_ecs::prelude::*;
+use serde::{Deserialize, Serialize};
+use tenure::plugin::{
+    Charged, Granted, Join, Refuse, RoomBuilder, RoomKind, Seat, Stage, Work,
+    params::{Due, Grants, Inbox, RoomControl, RoomInfo, Seats, Tick},
+};
+
+/// What the game keeps; it travels in the checkpoint.
+#[derive(Resource, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Book {
+    /// Numbers of messages in the order they were applied, per player.
+    pub applied: BTreeMap<String, Vec<u64>>,
+    /// Work done, by key.
+    pub done: Vec<String>,
+    /// Ledger answers for gifts seen, by identity.
+    pub granted: Vec<String>,
+    /// Things bought.
+    pub bought: u64,
+    /// Times startup ran, `Added<Thing>` and the observer fired, and `Changed<Thing>` was seen.
+    pub started: u64,
+    pub added: u64,
+    pub observed: u64,
+    pub changed: u64,
+}
+
+/// Something that must not look new after a restart (H12).
+#[derive(Component, Serialize, Deserialize, Clone, Debug)]
+pub struct Thing(u64);
+
+/// What the test sees of each room: its book and tick, and the players connected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    pub book: Book,
+    pub tick: u64,
+    pub seats: usize,
+    pub connected: usize,
+}
+
+/// The views by room, written at the end of each tick.
+pub type Views = Arc<Mutex<BTreeMap<String, View>>>;
+
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub enum Say {
+    /// A number to keep.
+    Keep(u64),
+    /// The system panics.
+    Boom,
+    /// The next ticks all panic, also after a restore: the room keeps failing.
+    Curse,
+    /// Gold for the sender.
+    Gift(i64),
+    /// Something for so much gold.
+    Buy(i64),
+    /// Durable work after so many milliseconds.
+    Later(String, u64),
+    /// The room ends.
+    End,
+    /// The tick does not return until the gate opens.
+    Hang,
+}
+
+/// Outside of all worlds: what a room may find when it looks.
+#[derive(Default)]
+pub struct Outside {
+    pub cursed: std::sync::atomic::AtomicBool,
+    pub work_fails: std::sync::atomic::AtomicU64,
+    pub work_panics: std::sync::atomic::AtomicU64,
+    pub gate: (Mutex<bool>, std::sync::Condvar),
+}
+
+/// The kind `lab`, 50 ticks a second.
+pub fn kind(views: &Views, outside: &Arc<Outside>) -> Arc<RoomKind> {
+    let (views, outside) = (views.clone(), outside.clone());
+    RoomKind::new("lab", move |room: &mut RoomBuilder| build(room, &views, &outside)).expect("a valid game")
+}
+
+fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>) {
+    room.tick_rate(50).max_seats(4).reconnect_grace(Duration::from_secs(3));
+    room.resource::<Book>("book").persisted();
+    room.component::<Thing>("thing").persisted();
+    room.message::<Say>("say");
+    room.startup(|mut commands: Commands, mut book: ResMut<Book>| {
+        commands.spawn(Thing(1));
+        book.started += 1;
+    });
+    room.observe(|_: On<Add<Thing>>, mut book: ResMut<Book>| book.observed += 1);
+    room.on_join(
+        |In(join): In<Join>| {
+            if join.player.as_str() == "nobody" { Err(Refuse::from("not you")) } else { Ok(()) }
+        },
+    );
+    room.on_granted(|In(granted): In<Granted>, mut book: ResMut<Book>| book.granted.push(granted.id.to_string()));
+    room.charge::<u64, _>("buy", |In(charged): In<Charged<u64>>, mut book: ResMut<Book>| {
+        if charged.paid {
+            book.bought += charged.purchase;
+        }
+    });
+    let seen = outside.clone();
+    room.work::<u64, _>("job", move |In(work): In<Work<u64>>, mut book: ResMut<Book>| job(&seen, &work, &mut book));
+    let seen = outside.clone();
+    room.systems(
+        Stage::Apply,
+        move |inbox: Inbox<Say>,
+              seats: Query<&Seat>,
+              mut book: ResMut<Book>,
+              mut grants: Grants,
+              mut due: Due,
+              mut control: RoomControl| {
+            for (seat, say) in inbox.iter() {
+                let Ok(seat) = seats.get(seat) else { continue };
+                match say {
+                    Say::Keep(n) => book.applied.entry(seat.player().to_string()).or_default().push(*n),
+                    Say::Boom => panic!("boom"),
+                    Say::Curse => seen.cursed.store(true, std::sync::atomic::Ordering::SeqCst),
+                    Say::Gift(gold) => grants.give(seat.player(), "gift", &[("gold", *gold)]),
+                    Say::Buy(gold) => grants.charge(seat.player(), "buy", &[("gold", *gold)], &1u64),
+                    Say::Later(key, ms) => due.schedule_in("job", key, Duration::from_millis(*ms), &7u64),
+                    Say::End => control.dispose(),
+                    Say::Hang => {
+                        let gate = seen.gate.0.lock().expect("gate");
+                        drop(seen.gate.1.wait_while(gate, |open| !*open).expect("gate"));
+                    }
+                }
+            }
+            assert!(!seen.cursed.load(std::sync::atomic::Ordering::SeqCst), "cursed");
+        },
+    );
+    room.systems(
+        Stage::Simulate,
+        |added: Query<(), Added<Thing>>, changed: Query<(), Changed<Thing>>, mut book: ResMut<Book>| {
+            let (added, changed) = (added.iter().count() as u64, changed.iter().count() as u64);
+            if added + changed > 0 {
+                book.added += added;
+                book.changed += changed;
+            }
+        },
+    );
+    let views = views.clone();
+    room.systems(Stage::Send, move |book: Res<Book>, seats: Seats, info: RoomInfo, tick: Tick| {
+        let view = View { book: book.clone(), tick: tick.n, seats: seats.len(), connected: seats.connected().count() };
+        views.lock().expect("views").insert(info.id().to_string(), view);
+    });
+}
+
+fn job(outside: &Outside, work: &Work<u64>, book: &mut Book) -> Result<(), Refuse> {
+    use std::sync::atomic::Ordering::SeqCst;
+    let take = |left: &std::sync::atomic::AtomicU64| left.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1)).is_ok();
+    assert!(!take(&outside.work_panics), "work panics");
+    if take(&outside.work_fails) {
+        return Err("not yet".into());
+    }
+    assert_eq!(work.body, 7);
+    book.done.push(work.key.to_string());
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! The room host through its public interface: real threads, the real store rules in memory, nodes that stop and crash.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    elided_lifetimes_in_paths,
+    unreachable_pub,
+    missing_docs,
+    reason = "helpers of tests may fail a test, and a game reads better without lifetimes"
+)]
+
+mod crash;
+mod faults;
+mod harness;
+mod lab;
+mod lifecycle;
+mod lobby;
+mod rewards;
+mod stopping;

@@ -1,0 +1,87 @@
+//! Scheduled rewards: once each, over restarts and crashes, from the stored schedule and never from now.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use tenure_shared::PlayerId;
+
+use crate::harness::{SHARDS, World, room};
+
+const BOOK: &str = r#"
+[[schedule]]
+id = "second"
+every = "1s"
+rooms = "lab/*/*"
+audience = "all-known"
+catch_up = "all"
+grant = { gold = 1 }
+
+[[schedule]]
+id = "here"
+every = "1s"
+rooms = "lab/*/*"
+audience = "present"
+grant = { silver = 1 }
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_occurrence_pays_once_over_restarts_and_crashes() {
+    let world = World::new().schedules(BOOK);
+    let ann = PlayerId::new("ann").unwrap();
+    for life in 0..6 {
+        let node = world.node().await;
+        let gateway = node.gateway();
+        gateway.join(&room("a"), "ann");
+        world.pass(Duration::from_millis(700));
+        if life % 2 == 0 {
+            node.crash().await;
+        } else {
+            assert!(node.stop().await.is_clean());
+        }
+    }
+    let node = world.node().await;
+    let gateway = node.gateway();
+    gateway.join(&room("a"), "ann");
+    world.pass(Duration::from_millis(1_500));
+    assert!(node.stop().await.is_clean());
+
+    let lines = world.store.ledger(&ann, 1_000).await.unwrap();
+    let times = |source: &str| -> Vec<u64> {
+        let of = lines.iter().rev().filter(|line| &*line.source == source);
+        of.map(|line| line.scheduled_for.expect("scheduled").0 / 1_000_000).collect()
+    };
+    let second = times("second");
+    assert!(second.len() >= 5, "{second:?}");
+    let (first, last) = (second[0], second[second.len() - 1]);
+    assert_eq!(second, (first..=last).collect::<Vec<_>>(), "none missing, none twice, in order (LESSONS C14, C18)");
+    let here = times("here");
+    assert_eq!(here.iter().collect::<BTreeSet<_>>().len(), here.len(), "none twice");
+    assert_eq!(world.gold("ann").await, second.len() as i64);
+    let pending = world.store.work(room("a").shard(SHARDS), None, 100).await.unwrap();
+    let jobs: Vec<_> = pending.iter().map(|item| item.id.job.to_string()).collect();
+    assert_eq!(jobs, ["schedule/here", "schedule/second"], "one live occurrence per schedule (LESSONS C17)");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dormant_room_keeps_what_matters_there_and_wakes_for_it() {
+    let world = World::new().schedules(BOOK);
+    let node = world.node().await;
+    let gateway = node.gateway();
+    let ann = gateway.join(&room("a"), "ann");
+    gateway.leave(&ann, ann.attached.generation, true);
+    world.until("it is unloaded", || node.host.status().rooms == 0);
+    let jobs: BTreeSet<_> = {
+        let items = world.store.work(room("a").shard(SHARDS), None, 100).await.unwrap();
+        items.iter().map(|item| item.id.job.to_string()).collect()
+    };
+    let kept = ["schedule/second".to_owned(), "tenure/dispose".to_owned()];
+    assert_eq!(jobs, BTreeSet::from(kept), "`present` keeps nothing for a dormant room");
+    let player = PlayerId::new("ann").unwrap();
+    let paid = |world: &World| {
+        let (store, player) = (world.store.clone(), player.clone());
+        async move { store.ledger(&player, 100).await.unwrap().iter().filter(|l| &*l.source == "second").count() }
+    };
+    let before = paid(&world).await;
+    world.pass(Duration::from_millis(2_500));
+    assert!(paid(&world).await >= before + 2, "its work wakes it");
+    world.until("and it sleeps again", || node.host.status().rooms == 0);
+}

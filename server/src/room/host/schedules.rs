@@ -74,7 +74,9 @@ impl Occurrences {
             change.dropped += decided.dropped;
             let wanted: Vec<Wall> = decided.run.into_iter().chain(decided.next).collect();
             for (at, stored) in &have {
-                if wanted.contains(at) || !stored.payload.is_empty() {
+                // One whose handler failed, or that a person made due again, is tried until it is done or parked.
+                let begun = !stored.payload.is_empty() || stored.attempt > 0 || stored.due != schedule.due(*at, room);
+                if wanted.contains(at) || begun {
                     self.pending.insert((schedule.id().clone(), *at), stored.due);
                 } else {
                     change.cancelled.push(stored.id.clone());
@@ -284,6 +286,11 @@ grant = { gold = 100 }
         assert_eq!(change.cancelled, [], "its first page is paid: it is finished");
 
         stored[0].payload = Bytes::new();
+        stored[0].attempt = 1;
+        let change = Occurrences::default().reconcile(&book(), &room(), &stored, at(600));
+        assert_eq!(change.cancelled, [], "it failed once: it is tried again, and never dropped");
+
+        stored[0].attempt = 0;
         stored[0].parked = Some("failed".into());
         let change = Occurrences::default().reconcile(&book(), &room(), &stored, at(6));
         assert_eq!((keys(&change.scheduled), change.cancelled), (vec![], vec![]));

@@ -87,6 +87,8 @@ pub(super) struct Actor {
     // Items in this room's hands, from the hand-over until their commit is acknowledged.
     work: HashMap<WorkId, WorkItem>,
     due: VecDeque<DueWork>,
+    // Items taken back by requests on their way.
+    cancelling: BTreeSet<WorkId>,
     occurrences: Occurrences,
     dispose_items: BTreeSet<WorkId>,
     // When it is to be deleted, unless somebody comes.
@@ -136,6 +138,7 @@ impl Actor {
             mail: Mail::default(),
             work: HashMap::new(),
             due: VecDeque::new(),
+            cancelling: BTreeSet::new(),
             occurrences: Occurrences::default(),
             dispose_items: BTreeSet::new(),
             dispose_due: None,
@@ -184,9 +187,8 @@ impl Actor {
     }
 
     fn on_work(&mut self, work: DueWork) {
-        let id = &work.item.id;
-        if self.world.is_some() && (!self.occurrences.knows(id) || &*id.job == DISPOSE_JOB) {
-            // Taken back by a commit that is still on its way.
+        if self.cancelling.contains(&work.item.id) {
+            // The commit that takes it back is still on its way.
             return;
         }
         // Handed over again after a fault: it is in hand already.
@@ -240,6 +242,10 @@ impl Actor {
         }
         self.set_phase(Phase::Gone);
         self.host.rooms.remove(&self.handle);
+        if self.handle.has_events() {
+            // Work that it has not looked at is for its next life.
+            self.shard.give_back(&self.handle.room, &[]);
+        }
         self.host.progress.notify_waiters();
         true
     }

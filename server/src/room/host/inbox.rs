@@ -208,8 +208,10 @@ impl RoomHandle {
         !self.inbox.lock().events.is_empty()
     }
 
-    pub(super) fn take_inputs(&self) -> Vec<Input> {
-        std::mem::take(&mut self.inbox.lock().inputs)
+    /// All inputs, for an empty list whose memory the next ones use.
+    pub(super) fn swap_inputs(&self, empty: &mut Vec<Input>) {
+        empty.clear();
+        std::mem::swap(&mut self.inbox.lock().inputs, empty);
     }
 
     /// All wishes; or, between ticks, those at the front that need no tick.

@@ -23,8 +23,9 @@ const PREFIX: &str = "schedule/";
 pub(super) struct Occurrences {
     // By schedule and scheduled_for: when it is due.
     pending: BTreeMap<(Arc<str>, Wall), Wall>,
-    // Last told to the world.
+    // Last told to the world, and whether anything moved since.
     told: BTreeMap<Arc<str>, Option<Wall>>,
+    moved: bool,
 }
 
 /// What the store must be told.
@@ -63,6 +64,7 @@ impl Occurrences {
             }
         }
         self.pending.clear();
+        self.moved = true;
         for schedule in book.for_room(room) {
             let now = schedule.undelayed(now, room);
             let have = have.remove(schedule.id().as_ref()).unwrap_or_default();
@@ -99,6 +101,7 @@ impl Occurrences {
         let mut change = Change::default();
         let Some((schedule, at)) = occurrence(id) else { return change };
         self.pending.remove(&(schedule.into(), at));
+        self.moved = true;
         let Some(schedule) = book.for_room(&id.room).find(|s| s.id().as_ref() == schedule) else {
             return change;
         };
@@ -121,12 +124,14 @@ impl Occurrences {
             && let Some(old) = self.pending.get_mut(&(schedule.into(), at))
         {
             *old = due;
+            self.moved = true;
         }
     }
 
     /// The room becomes dormant: occurrences that could have no effect there are taken back.
     pub(super) fn leave(&mut self, book: &RewardBook, room: &RoomId) -> Vec<WorkId> {
         let mut cancelled = Vec::new();
+        self.moved = true;
         for schedule in book.for_room(room).filter(|s| s.audience() == Audience::Present) {
             self.pending.retain(|(id, at), _| {
                 let stays = id != schedule.id();
@@ -146,6 +151,9 @@ impl Occurrences {
 
     /// Next due time per schedule, for the world: changes since the last call only.
     pub(super) fn news(&mut self) -> Vec<(Arc<str>, Option<Wall>)> {
+        if !std::mem::take(&mut self.moved) {
+            return Vec::new();
+        }
         let mut next: BTreeMap<Arc<str>, Option<Wall>> = self.told.keys().map(|id| (id.clone(), None)).collect();
         for ((id, _), due) in &self.pending {
             let slot = next.entry(id.clone()).or_default();
@@ -160,6 +168,7 @@ impl Occurrences {
     /// The world is a new one: it is told everything again.
     pub(super) fn tell_again(&mut self) {
         self.told.clear();
+        self.moved = true;
     }
 
     fn add(&mut self, schedule: &Schedule, room: &RoomId, at: Wall, change: &mut Change) {

@@ -30,12 +30,13 @@ use super::{
     executor::{Activity, Next},
     inbox::{Event, RoomHandle, Stage, Wish},
     loading::{self, Loaded},
+    names::TickMeters,
     pacing::Pacer,
     schedules::Occurrences,
     shard::Shard,
 };
 use crate::{
-    link::{GatewayId, ToGateway},
+    link::{GatewayId, Input, ToGateway},
     plugin::{RoomKind, TaskResult},
     room::world::{Attachment, DueWork, GrantResult, RoomWorld},
     runtime::{Mono, Shutdown, Wall},
@@ -84,6 +85,9 @@ pub(super) struct Actor {
     // Answers that wait for the first checkpoint.
     withheld: Vec<(GatewayId, ToGateway)>,
     mail: Mail,
+    meters: TickMeters,
+    // Empty between ticks.
+    inputs: Vec<Input>,
     // Items in this room's hands, from the hand-over until their commit is acknowledged.
     work: HashMap<WorkId, WorkItem>,
     due: VecDeque<DueWork>,
@@ -120,6 +124,7 @@ impl Actor {
         let period = std::time::Duration::from_secs(1) / kind.tick_rate().max(1);
         let pacer = Pacer::new(period, host.config.catch_up_ticks, hash, now);
         let tasks = host.shutdown.child();
+        let meters = TickMeters::of(kind.name());
         Self {
             host,
             handle,
@@ -136,6 +141,8 @@ impl Actor {
             saving: false,
             withheld: Vec::new(),
             mail: Mail::default(),
+            meters,
+            inputs: Vec::new(),
             work: HashMap::new(),
             due: VecDeque::new(),
             cancelling: BTreeSet::new(),

@@ -283,7 +283,8 @@ impl Actor {
                 self.refuse(&attach, ErrorCode::RoomError, &message, None);
             }
         }
-        drop(self.handle.take_inputs());
+        self.handle.swap_inputs(&mut self.inputs);
+        self.inputs.clear();
     }
 }
 

@@ -1,7 +1,11 @@
 //! Tenure: a game-server framework whose rooms change hands without a dropped socket, a lost input or a second reward.
 
+pub mod app;
+pub mod cli;
 pub mod config;
+pub mod gateway;
 pub mod link;
+pub mod ops;
 pub mod ownership;
 pub mod plugin;
 pub mod prelude;
@@ -9,10 +13,15 @@ pub mod replication;
 pub mod room;
 pub mod runtime;
 pub mod store;
+pub mod telemetry;
 pub mod timers;
 
+pub use app::App;
 /// The entity component system that rooms are made of.
 pub use bevy_ecs as ecs;
+pub use bytes::Bytes;
+pub use gateway::Assets;
+pub use plugin::{RoomBuilder, RoomPlugin};
 
 /// For tests of games.
 pub mod test {

@@ -130,6 +130,27 @@ fn graces_run_on_room_time_and_hooks_run_once() {
 }
 
 #[test]
+fn a_move_is_no_coming_and_going_but_who_does_not_come_back_is_gone() {
+    let mut room = TestRoom::new("seats", game);
+    let (ada, bob) = (room.join("ada"), room.join("bob"));
+    room.tick(1);
+    room.move_now();
+    room.restart();
+    room.crash();
+    room.advance(Duration::from_secs(6));
+    assert_eq!(log(&room, ada), ["ada joins", "bob joins"]);
+    // Bob's socket is lost, but no checkpoint says so when the owner is lost as well.
+    room.save();
+    room.drop_socket(bob);
+    room.crash();
+    room.advance(Duration::from_secs(4));
+    assert_eq!(log(&room, ada).len(), 2);
+    room.advance(Duration::from_secs(2));
+    assert_eq!(log(&room, ada)[2..], ["bob drops", "bob leaves, false"]);
+    assert_eq!(room.world().seats(), 1);
+}
+
+#[test]
 fn what_was_sent_before_leaving_is_applied() {
     let mut room = TestRoom::new("seats", game);
     let (ada, bob) = (room.join("ada"), room.join("bob"));

@@ -1,4 +1,4 @@
-//! Every backend of the store passes the conformance suite.
+//! Every backend of the store passes the conformance suite: H1, H2, H3, H6 and H11 as far as a store keeps them.
 
 use tenure::{
     runtime::{Clock, Wall},

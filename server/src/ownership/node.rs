@@ -143,6 +143,9 @@ impl Ownership {
     }
 
     /// A shard that is held, and which worlds in memory may go on under it.
+    ///
+    /// While [`Ownership::holds`] says no, nothing is held and it is open what becomes of the worlds: they are frozen and kept. When it says
+    /// yes and a shard is not held, the shard is another's: its worlds are to be dropped.
     pub fn held(&self, shard: ShardId) -> Option<Held> {
         self.0.table.load().held.get(&shard).cloned()
     }

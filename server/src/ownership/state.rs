@@ -166,18 +166,23 @@ impl State {
             }
             Event::Granted { shard, incarnation, seen, term } => {
                 self.floor = self.floor.max(term);
-                if self.is(&incarnation) && matches!(self.phase, Phase::Taking | Phase::Owning) {
-                    self.granted(shard, &seen, term);
+                // An answer to a former life says nothing of what this one asked.
+                if self.is(&incarnation) {
+                    if matches!(self.phase, Phase::Taking | Phase::Owning) {
+                        self.granted(shard, &seen, term);
+                    }
+                    self.answered(now, shard, &mut effects);
                 }
-                self.answered(now, shard, &mut effects);
             }
             Event::Refused { shard, incarnation, holder } => {
-                if let Some(state) = self.shards.get_mut(&shard)
-                    && holder != incarnation.as_str()
-                {
-                    state.former = None;
+                if self.is(&incarnation) {
+                    if let Some(state) = self.shards.get_mut(&shard)
+                        && holder != incarnation.as_str()
+                    {
+                        state.former = None;
+                    }
+                    self.answered(now, shard, &mut effects);
                 }
-                self.answered(now, shard, &mut effects);
             }
             Event::Fenced { shard, term } => {
                 let own = self.incarnation.clone();

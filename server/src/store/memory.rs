@@ -15,20 +15,26 @@ use crate::runtime::{Clock, Wall};
 #[derive(Debug)]
 pub struct Memory {
     rules: Rules,
-    state: Mutex<(BTreeMap<Vec<u8>, Vec<u8>>, StoreClock)>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    clock: StoreClock,
 }
 
 impl Memory {
     /// An empty store.
     pub fn new(clock: Clock, rules: Rules) -> Self {
-        Self { rules, state: Mutex::new((BTreeMap::new(), StoreClock::new(clock, Wall(0)))) }
+        Self { rules, state: Mutex::new(State { rows: BTreeMap::new(), clock: StoreClock::new(clock, Wall(0)) }) }
     }
 }
 
 impl Backend for Memory {
     fn execute(&self, command: Command) -> BoxFuture<'_, Stamped> {
         let mut state = self.state.lock();
-        let (rows, clock) = &mut *state;
+        let State { rows, clock } = &mut *state;
         let now = clock.now();
         Box::pin(ready(model::apply(rows, &self.rules, now, command)))
     }

@@ -14,6 +14,9 @@ mod memory;
 pub mod model;
 mod records;
 
+#[cfg(test)]
+mod property;
+
 pub use command::{Command, Reply, Stamped};
 pub use embedded::{Embedded, OpenError, Options, embedded};
 pub use error::Error;

@@ -18,8 +18,8 @@ use crate::{
 /// Start of the grid of `every` when the schedule has no `starts`: 2024-01-01T00:00:00Z, a Monday.
 pub const GRID_ANCHOR: i64 = 1_704_067_200;
 
-/// Occurrences outside the window that one search passes over before it says "never".
-const MAX_CLOSED: usize = 4_000;
+/// Occurrences outside the window that one search passes over before it says "never": one for each week of the horizon.
+const MAX_CLOSED: usize = 2_200;
 
 /// How far a search looks ahead, seconds: the same as the calendar search of cron.
 const HORIZON: i64 = 41 * 366 * 86_400;
@@ -109,6 +109,21 @@ impl Schedule {
     /// Whether it is switched off.
     pub fn disabled(&self) -> bool {
         self.disabled
+    }
+
+    /// Its patterns of rooms, for people.
+    pub fn rooms_text(&self) -> String {
+        let patterns: Vec<String> = self.rooms.iter().map(ToString::to_string).collect();
+        patterns.join(", ")
+    }
+
+    /// Its rule, for people.
+    pub fn rule(&self) -> String {
+        match &self.trigger {
+            Trigger::Cron(cron) => format!("{} ({})", cron.text(), self.zone.name()),
+            Trigger::Every { period, .. } => format!("every {period} s"),
+            Trigger::At(instants) => format!("at {} instants", instants.len()),
+        }
     }
 
     /// Whether it is for a room.

@@ -126,7 +126,14 @@ proptest! {
             runs.push((next.0 / 1_000_000) as i64);
             at = next;
         }
-        prop_assert_eq!(runs, watched(&meant, &zone, from), "{} {}", meant.text(), name);
+        prop_assert_eq!(&runs, &watched(&meant, &zone, from), "{} {}", meant.text(), name);
+        // Asked at any other moment, also within a repeated hour, the answer is the next of the same ones.
+        for number in (0..MINUTES).step_by(11) {
+            let asked = from + number * 60;
+            let expected = runs.iter().find(|run| **run > asked).copied();
+            let next = schedule.next_after(Wall(asked as u64 * 1_000_000 + 999)).filter(|next| *next <= until);
+            prop_assert_eq!(next.map(|next| (next.0 / 1_000_000) as i64), expected, "{} {} {}", meant.text(), name, asked);
+        }
     }
 
     /// Whatever moment is asked about, the answer is after it and is the same for all moments up to the answer.

@@ -35,6 +35,8 @@ pub(crate) struct TimerBook {
     pub(crate) generation: u64,
     pub(crate) names: Arc<[Arc<str>]>,
     pub(crate) limit: usize,
+    /// No timer is due before this room time: most ticks look at nothing else.
+    pub(crate) earliest: u64,
     /// Fires of an older generation that were dropped.
     pub(crate) stale: u64,
     pub(crate) faults: Faults,
@@ -55,11 +57,16 @@ impl TimerBook {
             return;
         }
         self.generation += 1;
+        self.earliest = self.earliest.min(due);
         self.entries.insert((name, key), TimerEntry { due, period, generation: self.generation, payload });
     }
 
     /// Timers due at `now`, by due time.
-    pub(crate) fn due(&self, now: u64) -> Vec<((Arc<str>, u64), u64)> {
+    pub(crate) fn due(&mut self, now: u64) -> Vec<((Arc<str>, u64), u64)> {
+        if now < self.earliest {
+            return Vec::new();
+        }
+        self.earliest = self.entries.values().map(|t| t.due).filter(|due| *due > now).min().unwrap_or(u64::MAX);
         let mut due: Vec<_> = self.entries.iter().filter(|(_, t)| t.due <= now).collect();
         due.sort_by_key(|(_, t)| (t.due, t.generation));
         due.into_iter().map(|(id, t)| (id.clone(), t.generation)).collect()
@@ -75,7 +82,11 @@ impl TimerBook {
         match entry.period {
             None => drop(self.entries.remove(id)),
             // On its own grid: a late fire does not shift the next, missed ones are not caught up.
-            Some(period) => entry.due += period * ((now - entry.due) / period + 1),
+            Some(period) => {
+                let missed = now.saturating_sub(entry.due) / period.max(1);
+                entry.due = entry.due.saturating_add(period.saturating_mul(missed + 1));
+                self.earliest = self.earliest.min(entry.due);
+            }
         }
         Some(fired)
     }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use serde::Serialize;
-use tenure_shared::RoomId;
+use tenure_shared::{RoomId, Tick};
 
 use super::{
     RoomHost,
@@ -44,6 +44,14 @@ pub struct RoomStatus {
     pub stage: Stage,
     /// Seats taken.
     pub seats: u32,
+    /// Seats with a socket.
+    pub connected: u32,
+    /// Most seats.
+    pub max_seats: u32,
+    /// Its last tick.
+    pub tick: Tick,
+    /// Ticks per second that it should make.
+    pub tick_rate: u32,
     /// Ticks that ran late in a catch-up.
     pub ticks_late: u64,
     /// Ticks given up.
@@ -86,10 +94,15 @@ impl RoomHost {
             let seats = handle.seats.load(Ordering::Relaxed);
             status.rooms += 1;
             status.seats += u64::from(seats);
+            let kind = host.kinds.get(handle.room.kind());
             status.list.push(RoomStatus {
                 room: handle.room.clone(),
                 stage,
                 seats,
+                connected: handle.connected.load(Ordering::Relaxed),
+                max_seats: kind.map_or(0, |kind| kind.max_seats()),
+                tick: Tick(handle.tick.load(Ordering::Relaxed)),
+                tick_rate: kind.map_or(0, |kind| kind.tick_rate()),
                 ticks_late: handle.ticks_late.load(Ordering::Relaxed),
                 ticks_dropped: handle.ticks_dropped.load(Ordering::Relaxed),
                 reason: handle.reason.lock().clone(),

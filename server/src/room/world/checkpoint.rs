@@ -59,6 +59,8 @@ pub(super) struct StoredSeat {
     pub(super) player: PlayerId,
     pub(super) generation: Generation,
     pub(super) applied: Seq,
+    /// Whether the game takes it for connected, and since when, room time in nanoseconds.
+    pub(super) connected: (bool, u64),
 }
 
 /// Stored components of an entity that this build does not know: carried along, so that a rollback of a deploy loses nothing.
@@ -94,7 +96,8 @@ impl RoomWorld {
         let resources = self.stored_resources();
         let world = &self.world;
         let net = |seat: &super::SeatState| world.get::<Net>(seat.entity).map_or(0, |net| net.id);
-        let seats = self.seats.iter().filter(|(_, seat)| seat.leaving.is_none());
+        let connected =
+            |seat: &super::SeatState| world.get::<Seat>(seat.entity).map(|seat| (seat.connected, seat.since));
         let replies = world.get_resource::<ReplyBook>();
         let tasks = world.get_resource::<TaskQueue>();
         let timers = world.get_resource::<TimerBook>();
@@ -108,13 +111,16 @@ impl RoomWorld {
             components,
             entities,
             resources,
-            seats: seats
+            seats: self
+                .seats
+                .iter()
                 .map(|(id, seat)| StoredSeat {
                     id: *id,
                     net: net(seat),
                     player: seat.player.clone(),
                     generation: seat.generation,
                     applied: seat.applied,
+                    connected: connected(seat).unwrap_or_default(),
                 })
                 .collect(),
             timer_generation: timers.map_or(0, |book| book.generation),

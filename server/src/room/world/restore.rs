@@ -40,6 +40,7 @@ impl RoomWorld {
         checkpoint: &Checkpoint,
     ) -> Result<Self, WorldError> {
         let stored: Stored = decode(&checkpoint.body).map_err(WorldError::Damaged)?;
+        plausible(&stored)?;
         if stored.format != FORMAT {
             return Err(WorldError::Damaged(format!("format {}; this build reads {FORMAT}", stored.format)));
         }
@@ -156,7 +157,9 @@ impl RoomWorld {
                 return Err(WorldError::Damaged(format!("seat {} has no entity of its own", stored.id)));
             };
             let (id, player) = (stored.id, stored.player.clone());
-            let seat = Seat { id, player: player.clone(), connected: false, since: self.now };
+            // As the game saw it: gateways are about to attach it again, and no hook shall tell of a move (H12).
+            let (connected, since) = stored.connected;
+            let seat = Seat { id, player: player.clone(), connected, since };
             self.world.entity_mut(entity).insert(seat);
             self.index(id, &player, entity);
             let mut state = SeatState::new(entity, player.clone());
@@ -214,4 +217,18 @@ fn age_everything(world: &mut World) {
             value.set_last_added(tick);
         }
     }
+}
+
+/// Counters that only damage can have brought so far: they must not overflow later.
+fn plausible(stored: &Stored) -> Result<(), WorldError> {
+    let counters = [stored.now, stored.next_net, stored.next_reply, stored.next_task, stored.timer_generation];
+    let ids = stored.entities.iter().map(|entity| entity.net);
+    let applied = stored.seats.iter().map(|seat| seat.applied.0);
+    let timers = stored.timers.iter().map(|(_, _, timer)| timer.generation);
+    let past = |n: u64| n > u64::MAX / 4;
+    let generation = stored.seats.iter().any(|seat| seat.generation.0 > u32::MAX / 2);
+    if generation || counters.into_iter().chain(ids).chain(applied).chain(timers).any(past) {
+        return Err(WorldError::Damaged("a counter is past its end".to_owned()));
+    }
+    Ok(())
 }

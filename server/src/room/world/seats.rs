@@ -20,6 +20,9 @@ use crate::{
     replication::SeatView,
 };
 
+/// Room time that gateways have to attach a seat again after a move, nanoseconds; after it the game is told that it is gone.
+const REATTACH: u64 = 5_000_000_000;
+
 /// A seat as the framework sees it; its entity has the rest.
 pub(super) struct SeatState {
     pub(super) entity: Entity,
@@ -78,13 +81,14 @@ impl RoomWorld {
             Some(id) => (id, false),
             None => (self.new_seat(attach)?, true),
         };
-        let (was_gone, superseded, left, entity) = {
+        let (superseded, left, entity) = {
             let Some(seat) = self.seats.get_mut(&id) else {
                 return Err(refused(ErrorCode::MayRetry, "the seat is gone".to_owned()));
             };
             seat.generation.0 += 1;
             let before = seat.link.replace((attach.gateway, attach.conn));
-            (seat.gone_since.take().is_some(), before, seat.leaving.take(), seat.entity)
+            seat.gone_since = None;
+            (before, seat.leaving.take(), seat.entity)
         };
         if let Some((gateway, conn)) = left {
             self.messages.push((gateway, ToGateway::Left { conn }));
@@ -103,9 +107,8 @@ impl RoomWorld {
         self.known.touch(&attach.player, self.wall);
         self.balances_wanted.insert(attach.player.clone());
         self.empty_since = None;
-        if !fresh && was_gone {
-            self.set_connected(entity, true);
-            self.hook(|h| &mut h.on_reconnect, entity);
+        if !fresh {
+            self.back(entity);
         }
         let rolled_back = self.renumber(id, attach.first);
         let (generation, owed) = self.seats.get(&id).map_or_else(Default::default, |s| (s.generation, s.applied.0 + 1));
@@ -142,7 +145,7 @@ impl RoomWorld {
             seat.link = Some((member.gateway, member.conn));
             seat.gone_since = None;
             let (entity, owed) = (seat.entity, Seq(seat.applied.0 + 1));
-            self.set_connected(entity, true);
+            self.back(entity);
             self.empty_since = None;
             self.balances_wanted.insert(member.player.clone());
             let restored = RestoredMember { conn: member.conn, owed, snapshot: self.snapshot(member.seat) };
@@ -191,8 +194,7 @@ impl RoomWorld {
         self.dirty = true;
         self.known.touch(&player, self.wall);
         if !consented {
-            self.set_connected(entity, false);
-            self.hook(|h| &mut h.on_drop, entity);
+            self.gone(entity);
         }
         true
     }
@@ -272,7 +274,21 @@ impl RoomWorld {
         rolled_back
     }
 
-    /// Ends seats whose grace ran out.
+    /// The seat has a socket. A seat that the game never saw without one (a move lies between) is no news.
+    fn back(&mut self, entity: Entity) {
+        if self.set_connected(entity, true) {
+            self.hook(|h| &mut h.on_reconnect, entity);
+        }
+    }
+
+    /// The seat has no socket.
+    fn gone(&mut self, entity: Entity) {
+        if self.set_connected(entity, false) {
+            self.hook(|h| &mut h.on_drop, entity);
+        }
+    }
+
+    /// Ends seats whose grace ran out, and tells of those that did not come back after a move.
     pub(super) fn end_graces(&mut self) {
         let grace = self.kind.reconnect_grace().unwrap_or(self.settings.reconnect_grace);
         let grace = u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX);
@@ -280,7 +296,15 @@ impl RoomWorld {
         let over = |gone: u64| now.saturating_sub(gone) >= grace;
         let ended: Vec<_> =
             self.seats.iter().filter(|(_, seat)| seat.gone_since.is_some_and(over)).map(|(id, _)| *id).collect();
+        let late = |gone: u64| now.saturating_sub(gone) >= REATTACH;
+        let silent = self.seats.values().filter(|seat| seat.gone_since.is_some_and(late)).map(|seat| seat.entity);
+        for entity in silent.collect::<Vec<_>>() {
+            self.gone(entity);
+        }
         for id in ended {
+            if let Some(entity) = self.seats.get(&id).map(|seat| seat.entity) {
+                self.gone(entity);
+            }
             self.end_seat(id, false);
         }
     }
@@ -323,14 +347,13 @@ impl RoomWorld {
         }
     }
 
-    pub(super) fn set_connected(&mut self, entity: Entity, connected: bool) {
+    /// Whether that is new to the game.
+    fn set_connected(&mut self, entity: Entity, connected: bool) -> bool {
         let now = self.now;
-        if let Some(mut seat) = self.world.get_mut::<Seat>(entity)
-            && seat.connected != connected
-        {
-            seat.connected = connected;
-            seat.since = now;
-        }
+        let seat = self.world.get_mut::<Seat>(entity).filter(|seat| seat.connected != connected);
+        let Some(mut seat) = seat else { return false };
+        (seat.connected, seat.since) = (connected, now);
+        true
     }
 
     /// Runs all hooks of one kind.

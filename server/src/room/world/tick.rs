@@ -105,7 +105,7 @@ impl RoomWorld {
 
     fn fire_timers(&mut self) {
         let now = self.now;
-        let Some(book) = self.world.get_resource::<TimerBook>() else { return };
+        let Some(mut book) = self.world.get_resource_mut::<TimerBook>() else { return };
         for (id, generation) in book.due(now) {
             let Some(mut book) = self.world.get_resource_mut::<TimerBook>() else { return };
             // A handler before this one may have cancelled or reset it.

@@ -88,7 +88,7 @@ pub(super) async fn an_older_checkpoint_never_replaces_a_newer_one(subject: Subj
 pub(super) async fn rooms_are_loaded_listed_and_deleted(subject: Subject) -> Outcome {
     let store = &subject.store;
     let fence = owner(store, "a#1", 1).await?;
-    let mut rooms = vec![room(1, "a")?, room(1, "b")?, room(1, "c")?];
+    let mut rooms = [room(1, "a")?, room(1, "b")?, room(1, "c")?];
     rooms.sort();
     let checkpoints: Vec<_> = rooms.iter().map(|room| checkpoint(room, &fence, 1, 1, 10)).collect();
     let scheduled = vec![item(&rooms[0], "k", Wall(1)), item(&rooms[1], "k", Wall(1))];

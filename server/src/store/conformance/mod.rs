@@ -156,6 +156,7 @@ pub async fn run(make: impl Fn() -> Subject) -> Outcome {
 const SHARDS: u32 = 4;
 const TTL: Duration = Duration::from_secs(3);
 
+#[expect(clippy::needless_pass_by_value, reason = "a check reads better with what it expects written in place")]
 fn equal<T: PartialEq + Debug>(what: &str, is: T, want: T) -> Outcome {
     if is == want { Ok(()) } else { Err(format!("{what}: expected {want:?}, got {is:?}")) }
 }

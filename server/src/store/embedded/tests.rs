@@ -26,11 +26,14 @@ const START: Wall = Wall(1_764_446_400_123_456);
 struct Disk {
     bytes: Arc<InMemoryBackend>,
     left: Arc<AtomicI64>,
+    /// Whether it panics instead.
+    panics: bool,
 }
 
 impl Disk {
     fn spend(&self) -> Result<(), io::Error> {
         if self.left.fetch_sub(1, Ordering::SeqCst) <= 0 {
+            assert!(!self.panics, "the disk panics");
             return Err(io::ErrorKind::StorageFull.into());
         }
         Ok(())
@@ -65,7 +68,16 @@ fn on(disk: &Disk) -> Open {
 
 #[tokio::test]
 async fn a_disk_that_fails_refuses_and_poisons_nothing() {
-    let disk = Disk { bytes: Arc::new(InMemoryBackend::new()), left: Arc::new(AtomicI64::new(i64::MAX)) };
+    fail(false).await;
+}
+
+#[tokio::test]
+async fn a_panic_refuses_and_poisons_nothing() {
+    fail(true).await;
+}
+
+async fn fail(panics: bool) {
+    let disk = Disk { bytes: Arc::new(InMemoryBackend::new()), left: Arc::new(AtomicI64::new(i64::MAX)), panics };
     let (clock, _hand) = Clock::manual(START);
     let start = || Embedded::start(on(&disk), Rules::default(), clock.clone(), None).expect("starts");
     let store = Store::new(start(), clock.clone());
@@ -77,13 +89,15 @@ async fn a_disk_that_fails_refuses_and_poisons_nothing() {
         let name = format!("constant-{n}");
         match store.agree(&name, "yes").await {
             Ok(()) => agreed.push(name),
-            Err(Error::Unavailable(_)) => refused += 1,
+            Err(Error::Unavailable(_)) if !panics => refused += 1,
+            Err(Error::Broken(_)) if panics => refused += 1,
             Err(error) => panic!("{name}: {error}"),
         }
         disk.left.store(i64::MAX, Ordering::SeqCst);
-        let name = format!("after-{n}");
-        store.agree(&name, "yes").await.expect("the next group tries again and succeeds");
-        agreed.push(name);
+        let names = [format!("after-{n}"), format!("with-{n}")];
+        let (one, two) = tokio::join!(store.agree(&names[0], "yes"), store.agree(&names[1], "yes"));
+        one.and(two).expect("the next group tries again and succeeds");
+        agreed.extend(names);
     }
     assert!(refused > 20, "the disk hardly failed: {refused}");
     drop(store);

@@ -38,7 +38,7 @@ pub(super) struct Writer {
 enum Failed {
     /// The file; nothing is known of what a commit in flight did.
     File(Error),
-    /// The rules, or redb, panicked before the commit: nothing was done.
+    /// The rules or redb panicked. A command that was carried out all the same may be repeated: all verbs are idempotent.
     Panic,
 }
 
@@ -81,22 +81,26 @@ impl Writer {
     fn group(&mut self, commands: &[Command]) -> Vec<Stamped> {
         // A closure that panics leaves at most an open transaction behind, which is given up with it.
         let tried = catch_unwind(AssertUnwindSafe(|| self.attempt(commands))).unwrap_or(Err(Failed::Panic));
-        let error = match tried {
+        let failed = match tried {
             Ok(answers) => return answers,
-            Err(Failed::File(error)) => error,
-            // One of them did it: alone, each of the others succeeds.
-            Err(Failed::Panic) if commands.len() > 1 => {
-                return commands.iter().flat_map(|command| self.group(std::slice::from_ref(command))).collect();
-            }
-            Err(Failed::Panic) => {
-                Error::Broken("the store's rules panicked on this command; nothing was changed".to_owned())
-            }
+            Err(failed) => failed,
         };
-        metrics::counter!("tenure_store_failures_total").increment(1);
-        tracing::error!(%error, commands = commands.len(), "a group of store commands failed");
+        // Nothing of a file that failed is trusted: the next attempt opens it anew.
         if catch_unwind(AssertUnwindSafe(|| drop(self.database.take()))).is_err() {
             tracing::warn!("closing the data file after a fault panicked");
         }
+        let error = match failed {
+            Failed::File(error) => error,
+            // One of them did it: alone, each of the others succeeds.
+            Failed::Panic if commands.len() > 1 => {
+                return commands.iter().flat_map(|command| self.group(std::slice::from_ref(command))).collect();
+            }
+            Failed::Panic => Error::Broken(
+                "the store panicked on this command, which may or may not have been carried out".to_owned(),
+            ),
+        };
+        metrics::counter!("tenure_store_failures_total").increment(1);
+        tracing::error!(%error, commands = commands.len(), "a group of store commands failed");
         let at = self.clock.now();
         commands.iter().map(|_| Stamped { at, reply: Err(error.clone()) }).collect()
     }

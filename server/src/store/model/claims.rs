@@ -79,7 +79,7 @@ pub(super) fn acquire(
     step: &mut Step<'_, '_>,
     key: Key,
     caller: IncarnationId,
-    seen: Option<(Option<IncarnationId>, Term)>,
+    seen: Option<&(Option<IncarnationId>, Term)>,
     floor: Term,
 ) -> Result<Reply, Error> {
     limits::text("claim key", key.as_str(), limits::KEY_BYTES)?;
@@ -94,7 +94,7 @@ pub(super) fn acquire(
         Some(holder) if members::find(step, holder)?.is_none() => Some("takeover"),
         Some(_) => None,
     };
-    let (true, Some(cause)) = (is == seen, cause) else {
+    let (true, Some(cause)) = (is.as_ref() == seen, cause) else {
         return Err(Error::Held { key, holder: holder(row.as_ref()), term: term(row.as_ref()) });
     };
     let term = next_term(step, term(row.as_ref()), floor)?;

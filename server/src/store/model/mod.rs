@@ -37,6 +37,9 @@ mod rows;
 mod sessions;
 mod work;
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 pub(in crate::store) use kv::start;
@@ -177,7 +180,7 @@ fn dispatch(step: &mut Step<'_, '_>, command: Command) -> Result<Reply, Error> {
         Command::Agree { name, value } => members::agree(step, name, value, false),
         Command::AgreeOrGet { name, value } => members::agree(step, name, value, true),
 
-        Command::Acquire { key, caller, seen, floor } => claims::acquire(step, key, caller, seen, floor),
+        Command::Acquire { key, caller, seen, floor } => claims::acquire(step, key, caller, seen.as_ref(), floor),
         Command::Transfer { fence, to, package, manifest, floor } => {
             claims::transfer(step, &fence, to, package, &manifest, floor)
         }

@@ -33,6 +33,7 @@ pub enum DstRule {
 /// A parsed expression. Values are bits: bit 5 of `minutes` is minute 5.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
+    text: String,
     seconds: u64,
     minutes: u64,
     hours: u64,
@@ -53,7 +54,8 @@ impl Cron {
     /// # Errors
     /// With the first mistake: field, place, what was found and what was expected.
     pub fn parse(text: &str) -> Result<Cron, CronError> {
-        parse::cron(text)
+        let words: Vec<&str> = text.split_whitespace().collect();
+        Ok(Cron { text: words.join(" "), ..parse::cron(text)? })
     }
 
     /// Reads a weekday field alone, such as `mon-fri,sun`; bits 0 (Sunday) to 6.
@@ -62,6 +64,11 @@ impl Cron {
     /// As [`Cron::parse`].
     pub(crate) fn weekdays(text: &str) -> Result<u8, CronError> {
         parse::weekdays(text)
+    }
+
+    /// The expression as it was written, with single spaces.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// Whether it has six fields.

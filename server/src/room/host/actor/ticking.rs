@@ -53,6 +53,10 @@ impl Actor {
         }
         self.grant_wishes(false, now);
         self.let_lost_gateways_go();
+        if let Some(world) = &self.world {
+            self.handle.tick.store(world.tick_number().0, Ordering::Relaxed);
+            self.handle.connected.store(world.connected(), Ordering::Relaxed);
+        }
         if self.world.as_ref().is_some_and(|world| world.seats() != self.handle.seats.load(Ordering::Relaxed)) {
             self.host.note_summary(&self.handle, self.world.as_ref());
         }

@@ -1,0 +1,81 @@
+# The checks of the project: `make test` runs all of them, from a fresh clone too. `make help` lists the targets.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+STEP := .ci/step
+# One set of packages and one set of features in every step, so that no dependency is built twice.
+ALL := --workspace --locked
+NEXTEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
+DENY := $(shell cargo deny --version >/dev/null 2>&1 && echo yes)
+BROWSER := $(wildcard client-demo/package.json)
+
+.PHONY: help
+help: ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+.PHONY: test
+test: deps format lint unit docs licences client browser smoke ## Every check and every test
+	@echo "all checks passed"
+
+.PHONY: deps
+deps: ## Get what the tests need and is missing (Debian packages, npm packages of the lock file)
+	@$(STEP) deps .ci/deps
+
+.PHONY: format
+format: ## Is everything formatted?
+	@$(STEP) format cargo fmt --all --check
+
+.PHONY: lint
+lint: ## Clippy, warnings are errors
+	@$(STEP) lint cargo clippy $(ALL) --all-targets -- -D warnings
+
+.PHONY: unit
+unit: ## Rust tests, the house rules among them
+	@$(STEP) build cargo build $(ALL) --all-targets
+ifeq ($(NEXTEST),yes)
+	@$(STEP) test cargo nextest run $(ALL) --no-fail-fast
+	@$(STEP) doctest cargo test $(ALL) --doc
+else
+	@$(STEP) test cargo test $(ALL) --no-fail-fast
+endif
+
+.PHONY: docs
+docs: ## Rustdoc, warnings are errors
+	@RUSTDOCFLAGS="-D warnings" $(STEP) docs cargo doc $(ALL) --no-deps
+
+.PHONY: licences
+licences: ## Licences, sources and duplicates of dependencies, where cargo-deny is installed
+ifeq ($(DENY),yes)
+	@$(STEP) licences cargo deny --locked check
+else
+	@echo "-- licences: cargo-deny is not installed, left out"
+endif
+
+.PHONY: client
+client: ## The browser client: types, lint, unit tests, is the committed bundle what the sources build?
+ifneq ($(BROWSER),)
+	@$(STEP) client npm --prefix client-demo run --silent check
+	@$(STEP) bundle npm --prefix client-demo run --silent build:check
+endif
+
+.PHONY: browser
+browser: ## The demo in a real browser
+ifneq ($(BROWSER),)
+	@$(STEP) demo cargo build $(ALL) --bins
+	@TENURE_BIN=$(TARGET)/debug/demo $(STEP) browser npm --prefix client-demo run --silent test:browser
+endif
+
+.PHONY: release
+release: ## The optimised build of everything
+	@$(STEP) release cargo build $(ALL) --release --bins
+
+.PHONY: smoke
+smoke: release ## Twenty seconds of load on the optimised server
+	@$(STEP) smoke .ci/smoke $(TARGET)/release
+
+.PHONY: clean-data
+clean-data: ## Forget the demo's rooms, scores and schedules
+	rm -rf tenure-data

@@ -1,0 +1,44 @@
+// Types by which a game tells the SDK its names, and what a room needs from its client.
+import type { SocketFactory } from './connection.ts';
+import type { SavedSession } from './storage.ts';
+import type { NameTable } from './table.ts';
+import type { BackoffOptions } from './time.ts';
+
+/** What a game registers, by name. Only types: nothing of it is needed at run time. */
+export interface Schema {
+  components: object;
+  resources: object;
+  /** Messages to the room. */
+  messages: object;
+  /** Requests to the room. Structs in answers are objects without prototype. */
+  requests: object;
+  /** Messages from the room. */
+  events: object;
+}
+
+/** For code that does not know its game. */
+export interface AnySchema extends Schema {
+  components: Record<string, unknown>;
+  resources: Record<string, unknown>;
+  messages: Record<string, unknown>;
+  requests: Record<string, { ask: unknown; answer: unknown }>;
+  events: Record<string, unknown>;
+}
+
+export type Names<T> = keyof T & string;
+export type Ask<T, K extends keyof T> = T[K] extends { ask: infer A } ? A : never;
+export type Answer<T, K extends keyof T> = T[K] extends { answer: infer A } ? A : never;
+
+/** What a room shares with its client. */
+export interface Context {
+  socket: SocketFactory;
+  backoff: BackoffOptions;
+  random: () => number;
+  requestTimeout: number;
+  /** The newest name table: the server need not send it again. */
+  table: NameTable | undefined;
+  token(): Promise<string | null>;
+  keepToken(token: string): void;
+  save(session: SavedSession): void;
+  forget(room: string): void;
+}

@@ -1,0 +1,245 @@
+// A small server that speaks the client protocol: seats with sessions and generations, one sequence of messages per seat,
+// frames by tick. It stands in for the real one in unit tests and while working on the page.
+import { Reader, type Value } from '../../sdk/msgpack.ts';
+import type { TableRow } from '../../sdk/wire.ts';
+import { join, server as out } from './encode.ts';
+
+/** One socket, seen from the server. */
+export interface Peer {
+  send(bytes: Uint8Array<ArrayBuffer>): void;
+  close(code: number, reason: string): void;
+}
+
+/** What the fake server calls of a game. */
+export interface Game {
+  table: readonly TableRow[];
+  hash: Uint8Array;
+  joined(seat: number, options: Value): void;
+  connected(seat: number, connected: boolean): void;
+  left(seat: number): void;
+  message(seat: number, type: string, payload: Value): void;
+  /** Throws a text to refuse. */
+  request(seat: number, type: string, payload: Value): unknown;
+  snapshot(seat: number): unknown[];
+  /** Advances one tick. */
+  tick(): { ops: unknown[]; private: Map<number, unknown[]>; events: [number | null, Uint8Array<ArrayBuffer>][] };
+}
+
+interface Seat {
+  number: number;
+  player: string;
+  generation: number;
+  session: string;
+  next: string | undefined;
+  owed: number;
+  applied: number;
+  saved: number;
+  socket: FakeSocket | undefined;
+}
+
+export class FakeServer {
+  readonly room: string;
+  readonly game: Game;
+  readonly seats: Seat[] = [];
+  term = 1_764_446_400_123_456;
+  tickNumber = 0;
+  tickRate = 20;
+  /** Sockets stay open, nothing is answered. */
+  silent = false;
+  /** All messages applied, in order: seat and number. */
+  readonly log: [number, number][] = [];
+  private count = 0;
+  private readonly sockets = new Set<FakeSocket>();
+
+  constructor(game: Game, room = 'arena/local/fake') {
+    this.game = game;
+    this.room = room;
+  }
+
+  accept(peer: Peer): FakeSocket {
+    const socket = new FakeSocket(this, peer);
+    this.sockets.add(socket);
+    return socket;
+  }
+  gone(socket: FakeSocket): void {
+    this.sockets.delete(socket);
+    if (socket.seat?.socket !== socket) return;
+    socket.seat.socket = undefined;
+    this.game.connected(socket.seat.number, false);
+  }
+
+  fresh(what: string): string {
+    this.count += 1;
+    return `${what}-${this.count}`;
+  }
+
+  /** One tick: everyone gets what changed. */
+  tick(): void {
+    this.tickNumber += 1;
+    const { ops, private: own, events } = this.game.tick();
+    const saves = this.tickNumber % this.tickRate === 0;
+    const body = ops.length > 0 ? out.frame(this.term, this.tickNumber, ops) : out.heartbeat(this.term, this.tickNumber);
+    for (const seat of this.seats) {
+      if (saves) seat.saved = seat.applied;
+      if (this.silent) continue;
+      seat.socket?.peer.send(join(body, out.tail(seat.applied, seat.saved, own.get(seat.number) ?? [])));
+      for (const [to, bytes] of events) if (to === null || to === seat.number) seat.socket?.peer.send(bytes);
+    }
+  }
+
+  /** The process dies and comes back from its last checkpoint of the seats' marks; sockets are cut. */
+  restart(): void {
+    for (const socket of this.sockets) socket.cut(1006, '');
+    this.term += 1_000_000;
+    for (const seat of this.seats) seat.owed = seat.applied + 1;
+  }
+
+  /** Asks every socket to come to `urls`. */
+  move(urls: string[], after: number): void {
+    for (const socket of this.sockets) socket.peer.send(out.move(urls, after));
+  }
+  /** A next session token for all. */
+  rotate(): void {
+    for (const seat of this.seats) {
+      seat.next = this.fresh('session');
+      seat.socket?.peer.send(out.session(seat.next));
+    }
+  }
+
+  apply(seat: Seat, seq: number, run: () => void): void {
+    seat.owed = seq + 1;
+    seat.applied = seq;
+    this.log.push([seat.number, seq]);
+    run();
+  }
+}
+
+export class FakeSocket {
+  readonly peer: Peer;
+  seat: Seat | undefined;
+  private readonly server: FakeServer;
+  private player = '';
+  private table: Value = null;
+
+  constructor(server: FakeServer, peer: Peer) {
+    this.server = server;
+    this.peer = peer;
+  }
+
+  /** The socket is closed from the server's side. */
+  cut(code: number, reason: string): void {
+    this.server.gone(this);
+    this.peer.close(code, reason);
+  }
+  closed(): void {
+    this.server.gone(this);
+  }
+
+  receive(bytes: Uint8Array): void {
+    if (this.server.silent) return;
+    const reader = new Reader(bytes);
+    while (!reader.done) this.take(reader.read() as Value[]);
+  }
+
+  private take(m: Value[]): void {
+    const id = m[1] as number;
+    switch (m[0]) {
+      case 1: {
+        const token = (m[2] as string | null) ?? this.server.fresh('guest-token');
+        this.player = `guest:${token}`;
+        this.table = m[3] as Value;
+        return this.peer.send(out.welcome(this.player, m[2] === null ? token : null, 'fake-1'));
+      }
+      case 2: return this.join(id, m[5] as Value);
+      case 3: return this.join(id, m[5] as Value);
+      case 4: return m[2] === this.server.room ? this.join(id, m[3] as Value) : this.peer.send(out.error(id, 'no_such_room', 'no such room'));
+      case 5: return this.resume(id, m[3] as string, m[6] as number);
+      case 6: {
+        this.peer.send(out.left(id));
+        if (this.seat) {
+          this.server.seats.splice(this.server.seats.indexOf(this.seat), 1);
+          this.server.game.left(this.seat.number);
+        }
+        return this.cut(4000, 'left');
+      }
+      case 7: return this.input(m[1] as number, () => this.server.game.message(this.number, this.name(2, m[2] as number), m[3] as Value));
+      case 8:
+        return this.input(m[1] as number, () => {
+          try {
+            this.peer.send(out.reply(m[2] as number, this.server.game.request(this.number, this.name(3, m[3] as number), m[4] as Value)));
+          } catch (error) {
+            this.peer.send(out.error(m[2] as number, 'request_failed', String(error instanceof Error ? error.message : error)));
+          }
+        });
+      case 9: return this.peer.send(out.pong(id, 1_764_446_400_000));
+      case 10:
+        if (this.seat?.next === m[1]) {
+          this.seat!.session = m[1] as string;
+          this.seat!.next = undefined;
+        }
+        return;
+      case 11: return this.snapshot();
+      default: return this.cut(4007, `kind ${String(m[0])}`);
+    }
+  }
+
+  private get number(): number {
+    return this.seat?.number ?? -1;
+  }
+  private name(space: number, number: number): string {
+    return this.server.game.table.find((row) => row.space === space && row.number === number)?.name ?? '?';
+  }
+
+  private input(seq: number, run: () => void): void {
+    const seat = this.seat;
+    if (!seat || seat.socket !== this) return;
+    // What the room has already is not applied again; a gap breaks the protocol.
+    if (seq < seat.owed) return;
+    if (seq > seat.owed) return this.cut(4007, `message ${seq}, expected ${seat.owed}`);
+    this.server.apply(seat, seq, run);
+  }
+
+  private join(id: number, options: Value): void {
+    const server = this.server;
+    let seat = server.seats.find((s) => s.player === this.player);
+    if (!seat) {
+      const number = server.seats.reduce((max, s) => Math.max(max, s.number + 1), 1);
+      seat = { number, player: this.player, generation: 0, session: '', next: undefined, owed: 1, applied: 0, saved: 0, socket: undefined };
+      server.seats.push(seat);
+      server.game.joined(number, options);
+    }
+    this.attach(id, seat);
+  }
+
+  private resume(id: number, session: string, first: number): void {
+    const seat = this.server.seats.find((s) => s.player === this.player && (s.session === session || s.next === session));
+    if (!seat) return this.peer.send(out.error(id, 'resume_failed', 'no such session'));
+    seat.owed = Math.max(seat.owed, first);
+    this.attach(id, seat);
+  }
+
+  private attach(id: number, seat: Seat): void {
+    const { server } = this;
+    const old = seat.socket;
+    seat.generation += 1;
+    seat.session = server.fresh('session');
+    seat.next = undefined;
+    seat.socket = this;
+    this.seat = seat;
+    old?.cut(4004, 'superseded');
+    server.game.connected(seat.number, true);
+    const known = this.table instanceof Uint8Array && Buffer.from(this.table).equals(Buffer.from(server.game.hash));
+    this.peer.send(
+      out.joined({
+        id, room: server.room, seat: seat.number, generation: seat.generation, session: seat.session, term: server.term,
+        tick: server.tickNumber, owed: seat.owed, tickRate: server.tickRate, hash: server.game.hash, table: known ? null : server.game.table,
+      }),
+    );
+    this.snapshot();
+  }
+
+  private snapshot(): void {
+    const { term, tickNumber, game } = this.server;
+    this.peer.send(join(out.snapshot(term, tickNumber, game.snapshot(this.number)), out.tail(this.seat?.applied ?? 0, this.seat?.saved ?? 0)));
+  }
+}

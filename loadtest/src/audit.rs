@@ -1,0 +1,200 @@
+//! The judge after crashes: what each bot sent and was shown, against what the room counted and the ledger says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use tenure_shared::wire::Granted;
+
+use crate::{bot::Record, verdict::Verdict};
+
+/// Most faults that are told one by one.
+const TOLD: usize = 10;
+
+/// One line of a player's ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    id: String,
+    given: Option<BTreeMap<String, i64>>,
+}
+
+/// Reads the output of `ledger show --json`: a list of lines, or an object that has it as `lines`.
+///
+/// # Errors
+/// When it is neither, or a line has no identity.
+pub(crate) fn lines(output: &str) -> anyhow::Result<Vec<Line>> {
+    let value: Value = serde_json::from_str(output)?;
+    let list = value.as_array().or_else(|| value["lines"].as_array());
+    let list = list.ok_or_else(|| anyhow::anyhow!("the ledger's output has no list of lines"))?;
+    let line = |line: &Value| {
+        let id = line["id"].as_str().or_else(|| line["identity"].as_str());
+        let id = id.ok_or_else(|| anyhow::anyhow!("a line of the ledger has no identity: {line}"))?.to_owned();
+        Ok(Line { id, given: amounts(&line["given"]) })
+    };
+    list.iter().map(line).collect()
+}
+
+/// Amounts as `{"gold": 1}` or `[["gold", 1]]`.
+fn amounts(value: &Value) -> Option<BTreeMap<String, i64>> {
+    match value {
+        Value::Object(map) => map.iter().map(|(name, n)| Some((name.clone(), n.as_i64()?))).collect(),
+        Value::Array(list) => list.iter().map(|pair| Some((pair[0].as_str()?.to_owned(), pair[1].as_i64()?))).collect(),
+        _ => None,
+    }
+}
+
+/// What the audit found.
+#[derive(Debug, Default)]
+pub(crate) struct Audit {
+    /// Inputs that all bots sent.
+    pub(crate) inputs: u64,
+    /// Grants that the bots were shown, and lines of their ledgers.
+    pub(crate) grants: u64,
+    pub(crate) lines: u64,
+    /// Grants shown more than once.
+    pub(crate) shown_again: u64,
+    faults: BTreeMap<&'static str, Vec<String>>,
+}
+
+impl Audit {
+    fn fault(&mut self, kind: &'static str, text: String) {
+        self.faults.entry(kind).or_default().push(text);
+    }
+
+    /// Compares a bot's count with the room's.
+    pub(crate) fn inputs(&mut self, record: &Record) {
+        self.inputs += record.sent;
+        let (bot, sent) = (record.index, record.sent);
+        match record.counted {
+            _ if !record.all_saved => self.fault("inputs not saved in time", format!("bot {bot}")),
+            None => self.fault("inputs not counted", format!("bot {bot}: the room showed no count")),
+            Some(counted) if counted + record.refused != sent => {
+                let kind = if counted + record.refused < sent { "inputs lost" } else { "inputs applied twice" };
+                self.fault(
+                    kind,
+                    format!("bot {bot} sent {sent}, the room counted {counted}, refused {}", record.refused),
+                );
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Compares what a player was shown with his ledger.
+    pub(crate) fn grants(&mut self, player: &str, shown: &[Granted], ledger: &[Line]) {
+        self.grants += shown.len() as u64;
+        self.lines += ledger.len() as u64;
+        let mut ids = BTreeSet::new();
+        for line in ledger {
+            if !ids.insert(&line.id) {
+                self.fault("grants doubled", format!("{player}: {} is in the ledger twice", line.id));
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for granted in shown.iter().filter(|granted| granted.scheduled_for.is_some()) {
+            if !seen.insert((&granted.source, granted.scheduled_for)) {
+                self.shown_again += 1;
+            }
+            match ledger.iter().find(|line| is_of(&line.id, granted)) {
+                None => self.fault("grants lost", format!("{player}: {granted:?} is not in the ledger")),
+                Some(Line { given: Some(given), .. }) if *given != granted.grants.iter().cloned().collect() => {
+                    self.fault("grants of another amount", format!("{player}: {granted:?}, the ledger has {given:?}"));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Adds the checks, and tells the first faults.
+    pub(crate) fn conclude(&self, verdict: &mut Verdict) {
+        let kinds = [
+            "inputs lost",
+            "inputs applied twice",
+            "inputs not saved in time",
+            "inputs not counted",
+            "grants lost",
+            "grants doubled",
+            "grants of another amount",
+        ];
+        for kind in kinds {
+            let faults = self.faults.get(kind).map(Vec::as_slice).unwrap_or_default();
+            verdict.check(kind, faults.is_empty(), faults.len(), 0);
+            faults.iter().take(TOLD).for_each(|text| crate::report::say(&format!("  {kind}: {text}")));
+        }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "inputs": self.inputs, "grants shown": self.grants, "ledger lines": self.lines,
+            "grants shown again": self.shown_again, "faults": self.faults,
+        })
+    }
+}
+
+/// Whether a ledger line is that of a grant: `schedule/<id>/<scheduled_for in µs>/<room>/<player>`.
+fn is_of(id: &str, granted: &Granted) -> bool {
+    let mut parts = id.split('/');
+    let due = parts.next().filter(|word| *word == "schedule").and_then(|_| {
+        let source = parts.next()?;
+        let micros: u64 = parts.next()?.parse().ok()?;
+        (granted.source.rsplit('/').next() == Some(source)).then_some(micros / 1000)
+    });
+    due.is_some() && due == granted.scheduled_for
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(sent: u64, counted: Option<u64>, refused: u64) -> Record {
+        Record { index: 3, player: None, sent, all_saved: true, counted, refused, grants: Vec::new() }
+    }
+
+    fn kinds(audit: &Audit) -> Vec<&'static str> {
+        audit.faults.keys().copied().collect()
+    }
+
+    #[test]
+    fn every_input_counts_exactly_once() {
+        let of = |record: Record| {
+            let mut audit = Audit::default();
+            audit.inputs(&record);
+            kinds(&audit)
+        };
+        assert!(of(record(70, Some(70), 0)).is_empty());
+        assert!(of(record(70, Some(68), 2)).is_empty(), "refused inputs were announced");
+        assert_eq!(of(record(70, Some(69), 0)), ["inputs lost"]);
+        assert_eq!(of(record(70, Some(71), 0)), ["inputs applied twice"]);
+        assert_eq!(of(record(70, None, 0)), ["inputs not counted"]);
+        assert_eq!(of(Record { all_saved: false, ..record(1, Some(1), 0) }), ["inputs not saved in time"]);
+    }
+
+    #[test]
+    fn grants_are_held_against_the_ledger() {
+        let due = |ms: u64, gold: i64| Granted {
+            source: "chest".to_owned(),
+            scheduled_for: Some(ms),
+            grants: vec![("gold".to_owned(), gold)],
+            balances: vec![],
+        };
+        let output = r#"{"player":"p","lines":[
+            {"id":"schedule/chest/30000000/arena/local/load-0/p","given":{"gold":10}},
+            {"id":"schedule/chest/60000000/arena/local/load-0/p","given":[["gold",10]]}]}"#;
+        let ledger = lines(output).expect("readable");
+        let of = |shown: &[Granted], ledger: &[Line]| {
+            let mut audit = Audit::default();
+            audit.grants("p", shown, ledger);
+            kinds(&audit)
+        };
+        assert!(of(&[due(30_000, 10), due(60_000, 10)], &ledger).is_empty());
+        assert!(of(&[], &ledger).is_empty(), "what a bot missed while it was away is no fault");
+        assert_eq!(of(&[due(90_000, 10)], &ledger), ["grants lost"]);
+        assert_eq!(of(&[due(30_000, 11)], &ledger), ["grants of another amount"]);
+        let doubled = [ledger.as_slice(), ledger.as_slice()].concat();
+        assert_eq!(of(&[], &doubled), ["grants doubled"]);
+    }
+
+    #[test]
+    fn ledgers_are_read_as_list_or_object() {
+        assert_eq!(lines(r#"[{"identity":"x"}]"#).expect("readable"), [Line { id: "x".to_owned(), given: None }]);
+        assert!(lines("{}").is_err() && lines(r#"[{"at":1}]"#).is_err());
+    }
+}

@@ -1,0 +1,392 @@
+//! One bot: connects, joins, steers, resumes after a drop, and keeps count of everything it sees.
+
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU8, AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use futures_util::{SinkExt, StreamExt};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use tenure_shared::{
+    PlayerId, Seq,
+    codes::CloseCode,
+    wire::{ClientMessage, Granted},
+};
+use tokio::{
+    sync::Semaphore,
+    time::{sleep, sleep_until, timeout},
+};
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::{
+    host::Group,
+    net::{self, Cause, Socket, Target},
+    stats::{Shard, count},
+};
+
+pub(crate) mod inputs;
+pub(crate) mod names;
+pub(crate) mod state;
+
+use inputs::Inputs;
+use state::State;
+
+/// How often a bot looks at the phase when it has nothing else to do.
+const IDLE: Duration = Duration::from_millis(200);
+/// Time from the open socket to the seat.
+const LOGIN_TIME: Duration = Duration::from_secs(15);
+/// First and longest wait before a new connection; the wait is drawn from the whole range (full jitter).
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
+/// Time for leaving in good order.
+const LEAVE_TIME: Duration = Duration::from_secs(3);
+/// An input sent later than this after its planned time counts as late.
+const LATE: Duration = Duration::from_millis(10);
+
+/// What all bots do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Phase {
+    /// Play.
+    Play,
+    /// Plan no more inputs, wait until all are saved.
+    Settle,
+    /// Leave.
+    Leave,
+}
+
+/// What all bots of a run share.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) target: Target,
+    pub(crate) kind: String,
+    pub(crate) region: String,
+    pub(crate) rooms: u32,
+    pub(crate) input_period: Option<Duration>,
+    /// Remember what the audit needs.
+    pub(crate) audit: bool,
+    pub(crate) seed: u64,
+    phase: AtomicU8,
+    /// Bots whose inputs are all saved and counted.
+    pub(crate) settled: AtomicU32,
+    fatal: OnceLock<String>,
+}
+
+impl Plan {
+    pub(crate) fn new(target: Target, args: &crate::args::RunArgs, audit: bool) -> Self {
+        let period = (args.input_rate > 0.0).then(|| Duration::from_secs_f64(1.0 / args.input_rate.min(1000.0)));
+        Self {
+            target,
+            kind: args.kind.clone(),
+            region: args.region.clone(),
+            rooms: args.room_count(),
+            input_period: period,
+            audit,
+            seed: args.seed,
+            phase: AtomicU8::new(Phase::Play as u8),
+            settled: AtomicU32::new(0),
+            fatal: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    fn reached(&self, phase: Phase) -> bool {
+        self.phase.load(Ordering::Relaxed) >= phase as u8
+    }
+
+    /// Why the run makes no sense, if a bot found out.
+    pub(crate) fn fatal(&self) -> Option<&str> {
+        self.fatal.get().map(String::as_str)
+    }
+}
+
+/// What the bots of one thread share.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) shard: Shard,
+    /// Connections being opened at the same time.
+    gate: Semaphore,
+}
+
+impl Worker {
+    pub(crate) fn new() -> Self {
+        Self { shard: Shard::default(), gate: Semaphore::new(64) }
+    }
+}
+
+/// Why a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Left in good order.
+    Left,
+    /// Lost: come back after a while.
+    Lost(Cause),
+    /// The server wanted the bot on a new connection.
+    Moved,
+    /// The request was refused for now.
+    Again(Duration),
+    /// There is no place for this bot.
+    GaveUp(String),
+    /// The run makes no sense.
+    Fatal(String),
+}
+
+/// What a bot has to say at the end, for the audit.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) index: u32,
+    pub(crate) player: Option<PlayerId>,
+    /// Number of the last input.
+    pub(crate) sent: u64,
+    pub(crate) all_saved: bool,
+    /// The room's own count of this seat's inputs.
+    pub(crate) counted: Option<u64>,
+    /// Inputs that the room refused.
+    pub(crate) refused: u64,
+    pub(crate) grants: Vec<Granted>,
+}
+
+pub(crate) struct Bot {
+    plan: Arc<Plan>,
+    worker: Arc<Worker>,
+    index: u32,
+    rng: StdRng,
+    state: State,
+    /// The count of inputs was asked for.
+    asked: bool,
+    settled: bool,
+}
+
+impl Bot {
+    pub(crate) fn new(plan: Arc<Plan>, worker: Arc<Worker>, index: u32) -> Self {
+        let mut rng = StdRng::seed_from_u64(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(index));
+        let offset = plan.input_period.map_or(Duration::ZERO, |period| period.mul_f64(rng.random_range(0.0..1.0)));
+        let inputs = Inputs::new(plan.input_period, offset, Instant::now());
+        let room = format!("load-{}", index % plan.rooms);
+        let wanted = (plan.kind.clone(), plan.region.clone(), room);
+        let state = State::new(wanted, inputs, index < plan.rooms, plan.audit);
+        Self { plan, worker, index, rng, state, asked: false, settled: false }
+    }
+
+    /// Plays until the phase says leave or there is no place.
+    pub(crate) async fn run(mut self) -> Record {
+        let mut attempt = 0;
+        while !self.plan.reached(Phase::Leave) {
+            let end = self.connection().await;
+            let played = self.state.playing;
+            self.state.closed(Instant::now());
+            let leaving = self.plan.reached(Phase::Leave);
+            {
+                let mut stats = self.worker.shard.lock();
+                stats.playing -= u64::from(played);
+                match &end {
+                    End::Lost(Cause::Own(label)) => count(&mut stats.own_failures, label),
+                    End::Lost(cause) if !leaving => count(&mut stats.drops, &cause.label()),
+                    End::Moved | End::Lost(Cause::Closed(CloseCode::Moving)) => stats.counters.moves += 1,
+                    End::GaveUp(_) | End::Fatal(_) => stats.counters.gave_up += 1,
+                    End::Lost(_) | End::Left | End::Again(_) => {}
+                }
+            }
+            attempt = if played { 0 } else { attempt + 1 };
+            let wait = match end {
+                End::Left => break,
+                End::Fatal(text) => {
+                    // The first one is told; others say the same.
+                    self.plan.fatal.get_or_init(|| text);
+                    break;
+                }
+                End::GaveUp(_) => break,
+                End::Lost(Cause::Closed(CloseCode::Superseded | CloseCode::RoomFull | CloseCode::Unauthorised)) => {
+                    self.worker.shard.lock().counters.gave_up += 1;
+                    break;
+                }
+                End::Lost(Cause::Closed(CloseCode::ResumeFailed | CloseCode::RoomError)) => {
+                    self.worker.shard.lock().counters.seats_lost += 1;
+                    self.state.lose_seat();
+                    self.backoff(attempt)
+                }
+                End::Lost(_) => self.backoff(attempt),
+                End::Moved => Duration::ZERO,
+                End::Again(wait) => wait + self.backoff(attempt),
+            };
+            self.pause(wait).await;
+        }
+        let now = Instant::now();
+        let mut stats = self.worker.shard.lock();
+        let stats = &mut *stats;
+        stats.counters.unanswered += self.state.inputs.unanswered(now, |time| stats.latency.record(time));
+        Record {
+            index: self.index,
+            player: self.state.player,
+            sent: self.state.inputs.last(),
+            all_saved: self.state.inputs.all_saved(),
+            counted: self.state.input_count,
+            refused: self.state.refused,
+            grants: self.state.grants,
+        }
+    }
+
+    fn backoff(&mut self, attempt: u32) -> Duration {
+        let (first, longest) = BACKOFF;
+        let most = first.saturating_mul(1 << attempt.min(16)).min(longest);
+        most.mul_f64(self.rng.random_range(0.0..1.0))
+    }
+
+    /// Sleeps, but not past the order to leave.
+    async fn pause(&self, wait: Duration) {
+        let until = Instant::now() + wait;
+        while !self.plan.reached(Phase::Leave) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            sleep(left.min(IDLE)).await;
+        }
+    }
+
+    async fn connection(&mut self) -> End {
+        let opened = {
+            // The gate is closed only with the runtime.
+            let Ok(_permit) = self.worker.gate.acquire().await else { return End::Left };
+            net::websocket(&self.plan.target, Group::Bots, self.index).await
+        };
+        let mut socket = match opened {
+            Ok(socket) => socket,
+            Err(cause) => return End::Lost(cause),
+        };
+        self.worker.shard.lock().counters.connects += 1;
+        self.asked = false;
+        let hello = self.state.hello(Instant::now());
+        if let Err(error) = socket.send(Message::binary(hello)).await {
+            return End::Lost(net::from_ws(&error));
+        }
+        match self.talk(&mut socket).await {
+            Ok(never) => match never {},
+            Err(end) => end,
+        }
+    }
+
+    /// Reads and sends until the connection ends; it never ends well.
+    async fn talk(&mut self, socket: &mut Socket) -> Result<std::convert::Infallible, End> {
+        let opened = Instant::now();
+        let mut out = Vec::new();
+        let timer = sleep_until((opened + IDLE).into());
+        tokio::pin!(timer);
+        loop {
+            tokio::select! {
+                biased;
+                () = timer.as_mut() => {
+                    let now = Instant::now();
+                    if !self.state.playing && now.saturating_duration_since(opened) > LOGIN_TIME {
+                        return Err(End::Lost(Cause::Remote("join: no answer".to_owned())));
+                    }
+                    if self.plan.reached(Phase::Leave) {
+                        return Err(leave(socket, self.state.playing).await);
+                    }
+                    if self.state.moving.is_some_and(|when| when <= now) {
+                        close(socket).await;
+                        return Err(End::Moved);
+                    }
+                    self.send_inputs(socket, now).await?;
+                    let wake = self.state.inputs.wake(now, IDLE);
+                    timer.as_mut().reset(self.state.moving.map_or(wake, |when| wake.min(when)).max(now).into());
+                }
+                message = socket.next() => {
+                    let bytes = match message {
+                        Some(Ok(Message::Binary(bytes))) => bytes,
+                        Some(Ok(Message::Close(frame))) => return Err(End::Lost(net::from_close(frame.as_ref()))),
+                        Some(Ok(_)) => continue,
+                        Some(Err(error)) => return Err(End::Lost(net::from_ws(&error))),
+                        None => return Err(End::Lost(Cause::Remote("cut without a close frame".to_owned()))),
+                    };
+                    let now = Instant::now();
+                    let waiting = !self.state.playing;
+                    self.state.receive(&bytes, now, &mut self.worker.shard.lock(), &mut out)?;
+                    if !out.is_empty() {
+                        send(socket, std::mem::take(&mut out)).await?;
+                    }
+                    if waiting && self.state.playing {
+                        timer.as_mut().reset(now.into());
+                    }
+                }
+            }
+        }
+    }
+
+    async fn send_inputs(&mut self, socket: &mut Socket, now: Instant) -> Result<(), End> {
+        if self.plan.reached(Phase::Settle) {
+            self.settle(socket).await?;
+        } else if self.state.seat.is_some() {
+            let mut stats = self.worker.shard.lock();
+            let rng = &mut self.rng;
+            let steer = || (rng.random_range(-100..=100), rng.random_range(-100..=100));
+            let (planned, withheld) = self.state.inputs.plan(now, stats.measuring, steer);
+            stats.counters.planned += planned;
+            stats.counters.withheld += withheld;
+        }
+        while let Some(seat) = self.state.seat.as_ref().filter(|_| self.state.playing) {
+            let names = seat.names.clone();
+            let Some(input) = self.state.inputs.take(now) else { break };
+            let payload = names.payload(input.steer);
+            let message = ClientMessage::Message { seq: Seq(input.seq), kind: names.steer, payload: &payload };
+            send(socket, state::encoded(&message)).await?;
+            let mut stats = self.worker.shard.lock();
+            if input.again {
+                stats.counters.sent_again += 1;
+            } else {
+                stats.counters.sent += 1;
+                stats.counters.sent_late += u64::from(input.planned.elapsed() > LATE);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all is saved, then asks for the room's own count.
+    async fn settle(&mut self, socket: &mut Socket) -> Result<(), End> {
+        if self.settled || !self.state.playing || !self.state.inputs.all_saved() {
+            return Ok(());
+        }
+        if !self.asked {
+            self.asked = true;
+            if self.plan.audit {
+                self.state.input_count = None;
+                send(socket, state::encoded(&ClientMessage::Resync)).await?;
+            }
+        }
+        if !self.plan.audit || self.state.input_count.is_some() {
+            self.settled = true;
+            self.plan.settled.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+async fn send(socket: &mut Socket, bytes: Vec<u8>) -> Result<(), End> {
+    socket.send(Message::binary(bytes)).await.map_err(|error| End::Lost(net::from_ws(&error)))
+}
+
+/// Gives the seat up and closes.
+async fn leave(socket: &mut Socket, playing: bool) -> End {
+    if playing {
+        let goodbye = send(socket, state::encoded(&ClientMessage::Leave { id: 2 }));
+        // Who leaves does not wait for a server that takes nothing any more.
+        let _sent = timeout(LEAVE_TIME, goodbye).await;
+    }
+    close(socket).await;
+    End::Left
+}
+
+/// Closes and waits a while for the server to agree.
+async fn close(socket: &mut Socket) {
+    let closing = async {
+        if socket.close(None).await.is_ok() {
+            while let Some(Ok(_)) = socket.next().await {}
+        }
+    };
+    let _agreed = timeout(LEAVE_TIME, closing).await;
+}

@@ -1,0 +1,115 @@
+//! The command line, the signals and the exit code.
+
+use std::{io::Write as _, process::ExitCode, time::Duration};
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{App, Server, files, server::Parts};
+use crate::{
+    cli::{self, Cli, Exit, ReadyFile},
+    config::Config,
+    runtime::{Clock, Rng},
+    telemetry::{self, Recent},
+};
+
+/// Exit code when a tick never returned (`EX_SOFTWARE`).
+const HUNG: i32 = 70;
+
+pub(super) fn run(app: App) -> ExitCode {
+    let cli = match Cli::parse_from(app.name, app.version, std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(answer) => answer.exit(),
+    };
+    match cli::run(&cli) {
+        Some(outcome) => outcome.finish(),
+        None => serve(app, &cli),
+    }
+}
+
+fn serve(app: App, cli: &Cli) -> ExitCode {
+    let config = match Config::load(&cli.common.sources()) {
+        Ok(config) => config,
+        Err(mistakes) => return could_not_run(mistakes),
+    };
+    let clock = Clock::system();
+    let recent = Recent::new(clock.clone());
+    if let Err(error) = telemetry::init_logging(&config.log, &recent) {
+        return could_not_run(error);
+    }
+    files::raise_limit(config.gateway.sockets);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().thread_name("io").enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return could_not_run(format_args!("no threads for sockets: {error}")),
+    };
+    let kill = Box::new(|room: &str| {
+        tracing::error!(room, "a tick has not returned: the process ends with {HUNG}");
+        std::process::exit(HUNG);
+    });
+    let parts = Parts { config, clock, rng: Rng::from_entropy(), recent, kill };
+    let code = runtime.block_on(play(app, cli, parts));
+    // Blocking work that never ends must not hold the exit back.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    code
+}
+
+async fn play(app: App, cli: &Cli, parts: Parts) -> ExitCode {
+    let signals = signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
+    let (mut term, mut interrupt) = match signals {
+        Ok(signals) => signals,
+        Err(error) => return could_not_run(format_args!("signals: {error}")),
+    };
+    let mut server = tokio::select! {
+        server = Server::start(app, parts) => match server {
+            Ok(server) => server,
+            Err(error) => return could_not_run(error),
+        },
+        () = either(&mut term, &mut interrupt) => return ExitCode::from(Exit::CouldNotRun),
+    };
+    let addresses = server.addresses();
+    let ready = ReadyFile { play: addresses.play, admin: addresses.admin, link: addresses.link, pid: std::process::id() };
+    if let Some(path) = &cli.common.ready_file
+        && let Err(error) = cli::write_ready_file(path, &ready)
+    {
+        server.stop().await;
+        return could_not_run(format_args!("{}: {error}", path.display()));
+    }
+    greet(&server);
+    let failed = tokio::select! {
+        () = either(&mut term, &mut interrupt) => false,
+        () = server.failed() => true,
+    };
+    let outcome = tokio::select! {
+        outcome = server.stop() => outcome,
+        () = either(&mut term, &mut interrupt) => {
+            tracing::warn!("told to stop twice: ending now; what was not saved is as old as the last checkpoint");
+            return ExitCode::from(Exit::Problem);
+        }
+    };
+    if failed || !outcome.is_clean() { ExitCode::from(Exit::Problem) } else { ExitCode::from(Exit::Good) }
+}
+
+async fn either(term: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+/// Says where to play: the one thing that a person who just started the server wants to know.
+fn greet(server: &Server) {
+    let addresses = server.addresses();
+    let mut text = String::new();
+    for (what, path, address) in [("play ", "", addresses.play), ("admin", "admin", addresses.admin)] {
+        if let Some(address) = address {
+            text.push_str(&format!("  {what}  http://{address}/{path}\n"));
+        }
+    }
+    let line = format!("{} is ready\n{text}  stop   Ctrl-C (rooms are saved; they go on when it starts again)\n", server.name());
+    // A closed standard output is no reason to end.
+    drop(std::io::stdout().write_all(line.as_bytes()));
+}
+
+fn could_not_run(text: impl std::fmt::Display) -> ExitCode {
+    drop(writeln!(std::io::stderr(), "{text}"));
+    Exit::CouldNotRun.into()
+}

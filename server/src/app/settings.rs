@@ -1,0 +1,139 @@
+//! From the configuration to the parts: which key means what to whom.
+
+use crate::{
+    config::{Config, Secret},
+    gateway::{AuthConfig, UnsavedBounds},
+    ownership::{self, Times},
+    plugin::{RoomBuilder, RoomKind},
+    room::{host::HostConfig, world::WorldSettings},
+    store::{MemberInfo, Options},
+    timers::{self, RewardBook},
+};
+
+use super::{App, server::StartError};
+
+pub(super) fn store_options(config: &Config) -> Options {
+    let mut options = Options { lock_wait: config.store.lock_wait, ..Options::default() };
+    options.rules.max_checkpoint = config.room.max_checkpoint;
+    options.rules.keep_identities = config.ledger.keep_identities;
+    options
+}
+
+pub(super) fn ownership(config: &Config) -> ownership::Options {
+    let lease = &config.lease;
+    ownership::Options {
+        shards: config.shards.count,
+        times: Times {
+            ttl: lease.ttl,
+            heartbeat: lease.heartbeat,
+            deadline: lease.call_deadline,
+            margin: lease.margin,
+            claim_check: lease.claim_check,
+        },
+    }
+}
+
+pub(super) fn node_name(config: &Config) -> String {
+    config.node.name.clone().unwrap_or_else(|| {
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let plain: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).take(64).collect();
+        if plain.is_empty() { "node".to_owned() } else { plain }
+    })
+}
+
+pub(super) fn member_info(config: &Config, app: &App) -> MemberInfo {
+    MemberInfo {
+        node: node_name(config),
+        roles: config.node.roles.iter().map(|role| role.name().to_owned()).collect(),
+        version: app.version.to_owned(),
+        revision: config.node.revision,
+        link: config.link.advertise.clone().unwrap_or_else(|| config.link.listen.to_string()),
+        public_url: config.node.public_url.clone().unwrap_or_else(|| format!("http://{}", config.gateway.listen)),
+        zone_data: timers::zone_data_version().to_owned(),
+    }
+}
+
+pub(super) fn host(config: &Config) -> HostConfig {
+    let room = &config.room;
+    HostConfig {
+        shards: config.shards.count,
+        threads: room.threads,
+        catch_up_ticks: room.catch_up_ticks,
+        checkpoint_every: room.checkpoint_every,
+        max_commit: room.max_commit,
+        idle_after: room.idle_after,
+        dispose_after: room.dispose_after,
+        max_rooms: room.max_rooms,
+        restarts: room.restarts,
+        restart_window: room.restart_window,
+        kill_after: room.kill_after,
+        retry_delay: config.rewards.retry_delay,
+        max_attempts: config.rewards.max_attempts,
+        world: WorldSettings {
+            inputs_per_tick: room.inputs_per_tick,
+            reconnect_grace: room.reconnect_grace,
+            unsaved_inputs: room.unsaved_inputs,
+            unsaved_bytes: room.unsaved_bytes,
+            max_checkpoint: room.max_checkpoint,
+            max_grants_per_step: room.max_grants_per_step,
+            max_known: room.max_known,
+            max_tasks: room.max_tasks,
+            ..WorldSettings::default()
+        },
+        ..HostConfig::default()
+    }
+}
+
+pub(super) fn auth(config: &Config) -> AuthConfig {
+    let text = |secret: &Secret| String::from_utf8_lossy(secret.expose()).into_owned();
+    AuthConfig {
+        secret: config.secrets.auth.as_ref().map(|secret| secret.expose().to_vec()),
+        public_key: config.secrets.auth_public_key.as_ref().map(text),
+        issuer: config.gateway.auth_issuer.clone(),
+        audience: config.gateway.auth_audience.clone(),
+        leeway: config.gateway.auth_leeway,
+    }
+}
+
+pub(super) fn unsaved(config: &Config) -> UnsavedBounds {
+    let room = &config.room;
+    UnsavedBounds { count: room.unsaved_inputs, bytes: room.unsaved_bytes, age: room.unsaved_age }
+}
+
+pub(super) fn kinds(app: &App, config: &Config) -> Result<Vec<std::sync::Arc<RoomKind>>, StartError> {
+    let (mut kinds, mut faults) = (Vec::new(), Vec::new());
+    for (name, plugin) in &app.rooms {
+        let (plugin, rate) = (plugin.clone(), config.room.tick_rate);
+        let build = move |room: &mut RoomBuilder| {
+            // A kind that names a rate of its own overrides this one.
+            room.tick_rate(rate);
+            plugin.build(room);
+        };
+        match RoomKind::new(name, build) {
+            Ok(kind) => kinds.push(kind),
+            Err(found) => faults.extend(found.into_iter().map(|fault| format!("room kind {name:?}: {fault}"))),
+        }
+    }
+    if faults.is_empty() { Ok(kinds) } else { Err(StartError::Game(faults)) }
+}
+
+pub(super) fn book(app: &App, config: &Config) -> Result<RewardBook, StartError> {
+    let limits = timers::Limits {
+        catch_up_limit: config.rewards.catch_up_limit,
+        catch_up_max_age: config.rewards.catch_up_max_age,
+        ..timers::Limits::default()
+    };
+    let (file, text) = match (&config.rewards.file, app.rewards) {
+        (Some(path), _) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| StartError::Rewards(format!("{}: {error}", path.display())))?;
+            (path.display().to_string(), text)
+        }
+        (None, Some((file, text))) => (file.to_owned(), text.to_owned()),
+        (None, None) => return Ok(RewardBook::empty()),
+    };
+    RewardBook::parse_with(&file, &text, &limits).map_err(|mistakes| {
+        let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+        StartError::Rewards(lines.join("\n"))
+    })
+}

@@ -1,0 +1,121 @@
+//! What the admin port is told of this node.
+
+use std::sync::Arc;
+
+use tenure_shared::ShardId;
+
+use super::server::Inside;
+use crate::{
+    ops::{Counts, Readiness, RoomReport, ScheduleReport, ShardReport, Source, StatusReport},
+    runtime::Wall,
+    store::{Fence, Store},
+};
+
+/// The node behind the admin port.
+pub(super) struct NodeSource(pub(super) Arc<Inside>);
+
+impl Source for NodeSource {
+    fn readiness(&self) -> Readiness {
+        let inside = &self.0;
+        let now = inside.clock.now();
+        Readiness {
+            registered: inside.ownership.incarnation().is_some(),
+            lease: inside.ownership.holds(now),
+            store: inside.proof.is_fresh(&inside.clock, inside.config.lease.ttl),
+            draining: inside.is_stopping(),
+        }
+    }
+
+    fn status(&self) -> StatusReport {
+        let inside = &self.0;
+        let host = inside.host.status();
+        let count = |stage: &str| host.stages.get(stage).copied().unwrap_or(0) as u64;
+        let now = inside.store.now();
+        let rooms: Vec<RoomReport> = host
+            .list
+            .iter()
+            .map(|room| RoomReport {
+                room: room.room.clone(),
+                shard: room.room.shard(self.shards()),
+                term: inside.ownership.fence(room.room.shard(self.shards())).map(|f| f.term()),
+                tick: Some(room.tick),
+                tick_rate: Some(room.tick_rate),
+                seats: room.seats,
+                connected: Some(room.connected),
+                max_seats: Some(room.max_seats),
+                state: stage_word(room.stage),
+                ticks_dropped: room.ticks_dropped,
+                reason: room.reason.clone(),
+            })
+            .collect();
+        StatusReport {
+            node: inside.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            incarnation: inside.ownership.incarnation().map(|incarnation| incarnation.to_string()),
+            roles: inside.config.node.roles.iter().map(|role| role.name().to_owned()).collect(),
+            pid: std::process::id(),
+            started: inside.started,
+            now,
+            readiness: self.readiness(),
+            addresses: *inside.addresses.lock(),
+            counts: Counts {
+                sockets: inside.sockets() as u64,
+                seats: host.seats,
+                rooms: host.rooms as u64,
+                dormant: host.known.saturating_sub(host.rooms) as u64,
+                parked_rooms: count("parked"),
+                overdue: host.overdue,
+            },
+            shards: self.shard_reports(&host),
+            rooms,
+            schedules: self.schedules(now),
+            events: Vec::new(),
+        }
+    }
+
+    fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    fn fence(&self, shard: ShardId) -> Option<Fence> {
+        self.0.ownership.fence(shard)
+    }
+
+    fn shards(&self) -> u32 {
+        self.0.config.shards.count
+    }
+}
+
+impl NodeSource {
+    fn shard_reports(&self, host: &crate::room::host::HostStatus) -> Vec<ShardReport> {
+        let mut rooms = std::collections::BTreeMap::new();
+        for room in &host.list {
+            *rooms.entry(room.room.shard(self.shards())).or_insert(0) += 1;
+        }
+        let held = (0..self.shards()).map(ShardId).filter_map(|shard| Some((shard, self.0.ownership.fence(shard)?)));
+        held.map(|(shard, fence)| ShardReport { shard, term: fence.term(), rooms: rooms.get(&shard).copied().unwrap_or(0) })
+            .collect()
+    }
+
+    fn schedules(&self, now: Wall) -> Vec<ScheduleReport> {
+        let mut rows: Vec<ScheduleReport> = self
+            .0
+            .book
+            .live()
+            .map(|schedule| ScheduleReport {
+                id: schedule.id().to_string(),
+                rooms: schedule.rooms_text(),
+                rule: schedule.rule(),
+                next: schedule.next_after(now),
+            })
+            .collect();
+        rows.sort_by_key(|row| row.next.unwrap_or(Wall(u64::MAX)));
+        rows
+    }
+}
+
+/// The stage as JSON has it.
+fn stage_word(stage: crate::room::host::Stage) -> String {
+    let word = serde_json::to_value(stage).ok();
+    word.and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+}

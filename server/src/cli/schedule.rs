@@ -1,0 +1,81 @@
+//! `schedule check` and `schedule next`: what a file of schedules will do, before it does it.
+
+use std::path::Path;
+
+use super::{Common, Exit, Outcome, ScheduleCommand};
+use crate::{
+    config::Config,
+    runtime::{Clock, Wall},
+    timers::{Limits, RewardBook, preview},
+};
+
+/// Largest file of schedules, bytes.
+const FILE_BYTES: u64 = 1024 * 1024;
+
+pub(super) fn run(common: &Common, command: &ScheduleCommand) -> Outcome {
+    let config = match Config::load(&common.sources()) {
+        Ok(config) => config,
+        Err(mistakes) => return Outcome::could_not_run(mistakes),
+    };
+    let now = Clock::system().wall();
+    match command {
+        ScheduleCommand::Check { file } => with_book(&config, file, |book| {
+            let lines = preview::report(book, now);
+            Outcome::new(Exit::Good, lines.join("\n"))
+        }),
+        ScheduleCommand::Next { file, count, from, id } => {
+            let Some(from) = from.as_deref().map_or(Some(now), moment) else {
+                return Outcome::could_not_run("--from is a time like 2027-03-28T00:00:00Z");
+            };
+            with_book(&config, file, |book| next(book, id.as_deref(), from, usize::from(*count)))
+        }
+    }
+}
+
+fn next(book: &RewardBook, id: Option<&str>, from: Wall, count: usize) -> Outcome {
+    if let Some(id) = id
+        && book.get(id).is_none()
+    {
+        let near = crate::config::nearest(id, book.ids().map(AsRef::as_ref));
+        let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        return Outcome::could_not_run(format!("no schedule {id:?} in this file{hint}"));
+    }
+    let rows: Vec<String> = preview::next(book, id, from, count).iter().map(ToString::to_string).collect();
+    let none = "nothing is due after that".to_owned();
+    Outcome::new(Exit::Good, if rows.is_empty() { none } else { rows.join("\n") })
+}
+
+fn with_book(config: &Config, file: &Path, run: impl FnOnce(&RewardBook) -> Outcome) -> Outcome {
+    let name = file.display().to_string();
+    let text = match std::fs::metadata(file) {
+        Ok(about) if about.len() > FILE_BYTES => {
+            return Outcome::could_not_run(format!("{name}: more than {FILE_BYTES} bytes"));
+        }
+        Ok(_) => std::fs::read_to_string(file),
+        Err(error) => Err(error),
+    };
+    let text = match text {
+        Ok(text) => text,
+        Err(error) => return Outcome::could_not_run(format!("{name}: {error}")),
+    };
+    let limits = Limits {
+        catch_up_limit: config.rewards.catch_up_limit,
+        catch_up_max_age: config.rewards.catch_up_max_age,
+        keep_identities: config.ledger.keep_identities,
+        max_grants_per_step: config.room.max_grants_per_step,
+        max_known: config.room.max_known,
+    };
+    match RewardBook::parse_with(&name, &text, &limits) {
+        Ok(book) => run(&book),
+        Err(mistakes) => {
+            let mut lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+            lines.push(format!("{} mistakes in {name}", mistakes.len()));
+            Outcome::new(Exit::Problem, lines.join("\n"))
+        }
+    }
+}
+
+fn moment(text: &str) -> Option<Wall> {
+    let stamp: jiff::Timestamp = text.parse().ok()?;
+    u64::try_from(stamp.as_microsecond()).ok().map(Wall)
+}

@@ -1,0 +1,131 @@
+//! Reports as text for people.
+
+use std::fmt::Write as _;
+
+use crate::{
+    ops::{HistoryReport, LedgerReport, RoomReport, StatusReport, WorkReport},
+    timers::preview::utc_text as time,
+};
+
+/// Rooms in the text of `status`; `--json` has more.
+const ROOMS: usize = 20;
+
+/// Writes a line; writing into a string cannot fail.
+macro_rules! line {
+    ($out:expr, $($format:tt)*) => {
+        if writeln!($out, $($format)*).is_err() {
+            debug_assert!(false, "writing into a string does not fail");
+        }
+    };
+}
+pub(super) fn status(report: &StatusReport) -> String {
+    let mut out = String::new();
+    let missing = report.readiness.reasons();
+    let state = if missing.is_empty() { "ready".to_owned() } else { format!("not ready: {}", missing.join(", ")) };
+    line!(out, "{} {} ({}), pid {}: {state}", report.node, report.version, report.roles.join(" + "), report.pid);
+    if let Some(incarnation) = &report.incarnation {
+        line!(out, "incarnation {incarnation}");
+    }
+    let addresses =
+        [("players", report.addresses.play), ("admin", report.addresses.admin), ("links", report.addresses.link)];
+    for (name, address) in addresses {
+        if let Some(address) = address {
+            line!(out, "{name} {address}");
+        }
+    }
+    let counts = &report.counts;
+    line!(out, "up {} s, {} shards", report.now.0.saturating_sub(report.started.0) / 1_000_000, report.shards.len());
+    line!(out, "sockets {}, seats {}", counts.sockets, counts.seats);
+    line!(out, "rooms {}, dormant {}, parked {}", counts.rooms, counts.dormant, counts.parked_rooms);
+    line!(out, "work overdue {}", counts.overdue);
+    for room in report.rooms.iter().take(ROOMS) {
+        line!(out, "  {}", one_room(room));
+    }
+    if report.rooms.len() > ROOMS {
+        line!(out, "  … and {} more", report.rooms.len() - ROOMS);
+    }
+    for schedule in &report.schedules {
+        let next = schedule.next.map_or_else(|| "never".to_owned(), time);
+        line!(out, "  {} next {next} ({}, rooms {})", schedule.id, schedule.rule, schedule.rooms);
+    }
+    out
+}
+
+fn one_room(room: &RoomReport) -> String {
+    let mut out = format!("{} {}: ", room.room, room.state);
+    if let Some(connected) = room.connected {
+        out.push_str(&format!("{connected} of "));
+    }
+    out.push_str(&room.seats.to_string());
+    if let Some(most) = room.max_seats {
+        out.push_str(&format!("/{most}"));
+    }
+    out.push_str(" seats");
+    if let (Some(tick), Some(rate)) = (room.tick, room.tick_rate) {
+        out.push_str(&format!(", tick {tick} at {rate} Hz"));
+    }
+    out.push_str(&format!(", shard {}", room.shard));
+    if let Some(term) = room.term {
+        out.push_str(&format!(" term {term}"));
+    }
+    if room.ticks_dropped > 0 {
+        out.push_str(&format!(", {} ticks dropped", room.ticks_dropped));
+    }
+    if let Some(reason) = &room.reason {
+        out.push_str(&format!(": {reason}"));
+    }
+    out
+}
+
+pub(super) fn ledger(report: &LedgerReport) -> String {
+    let mut out = String::new();
+    let balances: Vec<String> =
+        report.balances.iter().map(|(currency, amount)| format!("{currency} {amount}")).collect();
+    let balances = if balances.is_empty() { "nothing".to_owned() } else { balances.join(", ") };
+    line!(out, "{}: {balances}", report.player);
+    for entry in &report.lines {
+        let given: Vec<String> =
+            entry.given.iter().map(|(currency, amount)| format!("{amount:+} {currency}")).collect();
+        let given = match (entry.insufficient, given.is_empty()) {
+            (true, _) => "refused: insufficient".to_owned(),
+            (false, true) => "nothing (cap)".to_owned(),
+            (false, false) => given.join(", "),
+        };
+        line!(out, "{}  {given}  {}  {}", time(entry.at), entry.source, entry.id);
+    }
+    out
+}
+
+pub(super) fn work(report: &WorkReport) -> String {
+    let mut out = String::new();
+    for item in &report.items {
+        let state = match &item.parked {
+            Some(reason) => format!("parked after {} failures: {reason}", item.attempt),
+            None if item.attempt > 0 => format!("due {} after {} failures", time(item.due), item.attempt),
+            None => format!("due {}", time(item.due)),
+        };
+        line!(out, "{} {} {}: {state}", item.room, item.job, item.key);
+    }
+    if report.more > 0 {
+        line!(out, "… and {} more", report.more);
+    }
+    let parked = report.items.iter().filter(|item| item.parked.is_some()).count();
+    line!(out, "{} items, {parked} parked", report.items.len() as u64 + report.more);
+    out
+}
+
+pub(super) fn history(report: &HistoryReport) -> String {
+    let mut out = String::new();
+    for problem in &report.problems {
+        line!(out, "{problem}");
+    }
+    line!(
+        out,
+        "{} shards, {} changes of ownership, {} completed items: {} problems",
+        report.shards,
+        report.changes,
+        report.completed,
+        report.problems.len()
+    );
+    out
+}

@@ -1,0 +1,217 @@
+//! What is shown, in which order, and what is not (H7).
+
+use std::task::{Context, Waker};
+
+use tenure_shared::{
+    Generation, SeatId, Seq, msgpack,
+    wire::{ServerMessage, ServerMessages},
+};
+use tokio::io::{AsyncReadExt as _, DuplexStream};
+
+use super::*;
+use crate::{
+    gateway::ring::{Entry, UnsavedBounds},
+    link::GatewayId,
+};
+
+const BOUNDS: Bounds = Bounds {
+    bytes: 10_000,
+    resync_after: std::time::Duration::from_secs(1),
+    close_after: std::time::Duration::from_secs(10),
+};
+
+fn room() -> RoomId {
+    RoomId::new("arena/eu/a").expect("id")
+}
+
+fn connection() -> (Conn, DuplexStream) {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    (Conn::new(ConnId(1), Box::new(ours), BOUNDS), theirs)
+}
+
+fn attached(term: u64, tick: u64) -> Attached {
+    Attached {
+        conn: ConnId(1),
+        room: room(),
+        seat: SeatId(1),
+        generation: Generation(1),
+        term: Term(term),
+        tick: Tick(tick),
+        owed: Seq(1),
+        tick_rate: 20,
+        hash: 0,
+        table: None,
+        snapshot: Bytes::new(),
+        rolled_back: false,
+    }
+}
+
+fn body(term: u64, tick: u64) -> Bytes {
+    encode(&ServerMessage::Frame { term: Term(term), tick: Tick(tick), ops: &[0x90] })
+}
+
+fn snapshot(term: u64, tick: u64) -> Bytes {
+    encode(&ServerMessage::Snapshot { term: Term(term), tick: Tick(tick), ops: &[0x90] })
+}
+
+fn frame(term: u64, tick: u64, tail: &[u8]) -> (Frame, FrameMember) {
+    let member = FrameMember { conn: ConnId(1), saved: Seq(0), start: 0, end: tail.len() as u32 };
+    let frame = Frame {
+        room: room(),
+        term: Term(term),
+        tick: Tick(tick),
+        body: body(term, tick),
+        tails: Bytes::copy_from_slice(tail),
+        members: vec![member],
+    };
+    (frame, member)
+}
+
+fn give(conn: &Conn, term: u64, tick: u64, tail: &[u8]) -> Shown {
+    let (frame, member) = frame(term, tick, tail);
+    conn.lock().frame(Mono(0), &frame, member, false)
+}
+
+fn enter(conn: &Conn, snapshot: &Bytes) {
+    let mut cx = Context::from_waker(Waker::noop());
+    conn.lock().release(&mut cx, Mono(0), &encode(&ServerMessage::Left { id: 99 }), snapshot, &Bytes::new());
+}
+
+/// What came out, as short words.
+async fn seen(mut theirs: DuplexStream, conn: Conn) -> Vec<String> {
+    drop(conn);
+    let mut bytes = Vec::new();
+    theirs.read_to_end(&mut bytes).await.expect("read");
+    let mut rest = &bytes[..];
+    let mut words = Vec::new();
+    while let [0x82, len, after @ ..] = rest {
+        let (message, next) = after.split_at(usize::from(*len));
+        for message in ServerMessages::new(message, &msgpack::Bounds::SERVER) {
+            words.push(match message.expect("readable") {
+                ServerMessage::Frame { term, tick, .. } => format!("frame {term}.{tick}"),
+                ServerMessage::Snapshot { term, tick, .. } => format!("snapshot {term}.{tick}"),
+                ServerMessage::RolledBack { term, tick } => format!("rolled back {term}.{tick}"),
+                ServerMessage::Left { .. } => "joined".to_owned(),
+                ServerMessage::Pong { id, .. } => format!("tail {id}"),
+                other => format!("{other:?}"),
+            });
+        }
+        rest = next;
+    }
+    assert!(rest.is_empty(), "{rest:?}");
+    words
+}
+
+fn tail(id: u32) -> Bytes {
+    encode(&ServerMessage::Pong { id, time: 0 })
+}
+
+#[tokio::test]
+async fn frames_wait_for_joined_and_older_ones_are_not_shown() {
+    let (conn, theirs) = connection();
+    conn.lock().expect(room(), (Term(5), Tick(7)));
+    conn.attached(attached(5, 10)).expect("expected");
+    assert_eq!(give(&conn, 5, 10, &tail(1)), Shown::Yes);
+    assert_eq!(give(&conn, 5, 11, &tail(2)), Shown::Yes);
+    assert_eq!(give(&conn, 4, 99, &tail(3)), Shown::Stale, "a stale owner");
+    enter(&conn, &snapshot(5, 10));
+    assert_eq!(give(&conn, 5, 12, &[]), Shown::Yes);
+    assert_eq!(give(&conn, 5, 11, &[]), Shown::Stale, "again");
+    assert_eq!(give(&conn, 6, 1, &[]), Shown::Yes, "the next owner");
+    assert_eq!(give(&conn, 5, 13, &tail(4)), Shown::Stale, "the last owner, late");
+    let words = seen(theirs, conn).await;
+    assert_eq!(words, ["joined", "snapshot 5.10", "tail 1", "frame 5.11", "tail 2", "frame 5.12", "frame 6.1"]);
+}
+
+#[tokio::test]
+async fn frames_of_a_room_that_was_left_are_not_shown() {
+    let (conn, theirs) = connection();
+    assert!(conn.attached(attached(5, 10)).is_err(), "nobody asked");
+    conn.lock().expect(RoomId::new("arena/eu/b").expect("id"), (Term(0), Tick(0)));
+    assert!(conn.attached(attached(5, 10)).is_err(), "another room was asked for");
+    conn.lock().expect(room(), (Term(0), Tick(0)));
+    conn.attached(attached(5, 10)).expect("expected");
+    assert!(conn.attached(attached(5, 10)).is_err(), "once");
+    enter(&conn, &snapshot(5, 10));
+    conn.lock().forget();
+    assert_eq!(give(&conn, 5, 11, &tail(1)), Shown::Stale);
+    assert_eq!(seen(theirs, conn).await, ["joined", "snapshot 5.10"]);
+}
+
+#[tokio::test]
+async fn a_restored_room_says_so_once_and_the_ring_is_handed_over_again() {
+    let (conn, theirs) = connection();
+    conn.lock().expect(room(), (Term(0), Tick(0)));
+    conn.attached(attached(5, 10)).expect("expected");
+    enter(&conn, &snapshot(5, 10));
+    let bounds = UnsavedBounds::default();
+    if let Some(seat) = &mut conn.lock().seat {
+        for seq in 1..=4 {
+            let entry = Entry { seq: Seq(seq), request: None, kind: 0, payload: Bytes::new(), at: Mono(0) };
+            seat.ring.push(entry, &bounds).expect("room");
+            seat.ring.handed_over_up_to(Seq(seq));
+        }
+    }
+    let (frame, mut member) = frame(5, 11, &[]);
+    member.saved = Seq(1);
+    conn.lock().frame(Mono(0), &frame, member, false);
+    let restored = RestoredMember { conn: ConnId(1), owed: Seq(3), snapshot: snapshot(6, 8) };
+    assert_eq!(conn.lock().restored(Mono(0), &room(), (Term(4), Tick(8)), &restored), Shown::Stale, "a stale owner");
+    assert_eq!(conn.lock().restored(Mono(0), &room(), (Term(6), Tick(8)), &restored), Shown::Yes);
+    let waiting = conn.lock().seat.as_ref().and_then(|seat| seat.ring.waiting().map(|e| e.seq));
+    assert_eq!(waiting, Some(Seq(3)));
+    assert_eq!(give(&conn, 6, 9, &[]), Shown::Yes);
+    let words = seen(theirs, conn).await;
+    assert_eq!(words, ["joined", "snapshot 5.10", "frame 5.11", "rolled back 6.8", "snapshot 6.8", "frame 6.9"]);
+}
+
+#[tokio::test]
+async fn lost_state_is_made_up_for_by_one_snapshot() {
+    let (conn, theirs) = connection();
+    conn.lock().expect(room(), (Term(0), Tick(0)));
+    conn.attached(attached(5, 10)).expect("expected");
+    enter(&conn, &snapshot(5, 10));
+    let (mut lost, member) = frame(5, 11, &tail(1));
+    lost.body = Bytes::new();
+    conn.lock().frame(Mono(0), &lost, member, true);
+    assert_eq!(give(&conn, 5, 12, &tail(2)), Shown::Yes);
+    assert!(conn.lock().out.wants_snapshot());
+    let unasked = conn.lock().snapshot(Mono(0), Term(5), Tick(12), &snapshot(5, 12));
+    assert_eq!(unasked, Shown::Stale);
+    conn.lock().out.snapshot_asked(Mono(0));
+    assert_eq!(conn.lock().snapshot(Mono(0), Term(5), Tick(11), &snapshot(5, 11)), Shown::Stale, "older than the tail");
+    assert_eq!(conn.lock().snapshot(Mono(0), Term(5), Tick(12), &snapshot(5, 12)), Shown::Yes);
+    assert_eq!(conn.lock().snapshot(Mono(0), Term(5), Tick(12), &snapshot(5, 12)), Shown::Stale, "once");
+    assert_eq!(give(&conn, 5, 13, &[]), Shown::Yes);
+    let words = seen(theirs, conn).await;
+    assert_eq!(words, ["joined", "snapshot 5.10", "tail 1", "tail 2", "snapshot 5.12", "frame 5.13"]);
+}
+
+#[test]
+fn the_time_before_joined_is_bounded() {
+    let (conn, _theirs) = connection();
+    conn.lock().expect(room(), (Term(0), Tick(0)));
+    conn.attached(attached(5, 0)).expect("expected");
+    for tick in 1..10_000 {
+        let (frame, member) = frame(5, tick, &[0xc0; 4]);
+        conn.lock().frame(Mono(0), &frame, member, false);
+        let inner = conn.lock();
+        let held = inner.seat.as_ref().and_then(|seat| seat.held.as_ref()).expect("held");
+        assert!(held.frames.len() <= 2 * HELD_FRAMES + 1);
+        if inner.broken.is_some() {
+            return;
+        }
+    }
+    panic!("it went on for ever");
+}
+
+#[test]
+fn notes_are_bounded_and_end_with_the_task() {
+    let (conn, _theirs) = connection();
+    let note = || Note::Node(ToGateway::Left { conn: ConnId(1) });
+    let taken = (0..100).filter(|_| conn.note(note())).count();
+    assert_eq!(taken, INBOX);
+    assert_eq!(conn.lock().end().len(), INBOX);
+    assert!(!conn.note(note()));
+    let _ = GatewayId(0);
+}

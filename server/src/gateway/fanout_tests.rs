@@ -1,0 +1,134 @@
+//! A fan-out that is behind: state is lost first, tails never, and what does not fit is given back.
+
+#![expect(clippy::disallowed_methods, reason = "a test runs its own task")]
+
+use std::{
+    sync::OnceLock,
+    task::{Context, Waker},
+};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tenure_shared::{Generation, SeatId, Seq, Term, Tick};
+use tokio::io::AsyncReadExt as _;
+
+use super::*;
+use crate::{gateway::outgoing::Bounds, link::FrameMember, runtime::Clock};
+
+fn room() -> RoomId {
+    RoomId::new("arena/eu/a").expect("id")
+}
+
+fn shared() -> Arc<Shared> {
+    Arc::new(Shared {
+        conns: Arc::new(Slab::new()),
+        clock: Clock::system(),
+        metrics: Metrics::new(),
+        uplink: OnceLock::new(),
+    })
+}
+
+fn attached(conn: ConnId) -> Attached {
+    Attached {
+        conn,
+        room: room(),
+        seat: SeatId(1),
+        generation: Generation(3),
+        term: Term(1),
+        tick: Tick(0),
+        owed: Seq(1),
+        tick_rate: 20,
+        hash: 0,
+        table: None,
+        snapshot: Bytes::new(),
+        rolled_back: false,
+    }
+}
+
+/// Each tail is three bytes, the body one.
+fn frame(conn: ConnId, tick: u64) -> ToGateway {
+    let tails = Bytes::from(vec![b'T', (tick >> 8) as u8, tick as u8]);
+    let members = vec![FrameMember { conn, saved: Seq(0), start: 0, end: 3 }];
+    ToGateway::Frame(Frame {
+        room: room(),
+        term: Term(1),
+        tick: Tick(tick),
+        body: Bytes::from_static(b"B"),
+        tails,
+        members,
+    })
+}
+
+#[tokio::test]
+async fn when_it_is_behind_state_is_lost_first_and_tails_never() {
+    let shared = shared();
+    let bounds = Bounds {
+        bytes: 1 << 20,
+        resync_after: std::time::Duration::from_secs(60),
+        close_after: std::time::Duration::from_secs(60),
+    };
+    let (ours, mut theirs) = tokio::io::duplex(1 << 20);
+    let conn = shared.conns.insert(|id| Conn::new(id, Box::new(ours), bounds));
+    conn.lock().expect(room(), (Term(0), Tick(0)));
+    conn.attached(attached(conn.id)).expect("expected");
+    conn.lock().release(&mut Context::from_waker(Waker::noop()), Mono(0), &Bytes::new(), &Bytes::new(), &Bytes::new());
+
+    let (fan_out, mut tasks) = FanOut::new(1, &shared);
+    for tick in 1..=MAILBOX as u64 {
+        assert!(fan_out.send(frame(conn.id, tick)).is_ok(), "{tick}");
+    }
+    let over = frame(conn.id, MAILBOX as u64 + 1);
+    let Err(Refused::Full(ToGateway::Frame(back))) = fan_out.send(over) else { panic!("taken") };
+    assert_eq!(back.members.len(), 1);
+    let stop = Shutdown::new();
+    let lane = tokio::spawn(tasks.remove(0).run(stop.clone()));
+    let mut bytes = vec![0; FRAMES * 6 + FRAMES * 5];
+    theirs.read_exact(&mut bytes).await.expect("all of it");
+    let mut rest = &bytes[..];
+    for tick in 1..=MAILBOX as u64 {
+        let len = usize::from(rest[1]);
+        let (payload, next) = rest[2..].split_at(len);
+        let tail = [b'T', (tick >> 8) as u8, tick as u8];
+        let expected = if tick <= FRAMES as u64 { [&b"B"[..], &tail].concat() } else { tail.to_vec() };
+        assert_eq!(payload, expected, "tick {tick}");
+        rest = next;
+    }
+    assert!(conn.lock().out.wants_snapshot(), "the loss is made up for");
+    stop.stop();
+    lane.await.expect("ended");
+}
+
+struct Busy {
+    busy: Mutex<u32>,
+    got: Mutex<Vec<ToNode>>,
+}
+
+impl Uplink for Busy {
+    fn send(&self, message: ToNode) -> Result<(), Refused<ToNode>> {
+        let mut busy = self.busy.lock();
+        if *busy > 0 {
+            *busy -= 1;
+            return Err(Refused::Full(message));
+        }
+        self.got.lock().push(message);
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn seats_of_sockets_that_are_gone_are_given_back_even_to_a_busy_node() {
+    let shared = shared();
+    let node = Arc::new(Busy { busy: Mutex::new(3), got: Mutex::new(Vec::new()) });
+    assert!(shared.uplink.set(node.clone()).is_ok());
+    let (fan_out, mut tasks) = FanOut::new(1, &shared);
+    fan_out.send(ToGateway::Attached(attached(ConnId(77)))).expect("taken");
+    let stop = Shutdown::new();
+    let lane = tokio::spawn(tasks.remove(0).run(stop.clone()));
+    while node.got.lock().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let detach = ToNode::Detach { room: room(), seat: SeatId(1), generation: Generation(3), consented: false };
+    assert_eq!(*node.got.lock(), [detach]);
+    stop.stop();
+    lane.await.expect("ended");
+}

@@ -1,0 +1,188 @@
+//! Session records: how a seat is resumed. Every change is a compare-and-set, so that two sockets of one player cannot undo each
+//! other's tokens.
+//!
+//! `current` opens the seat; `next`, once there is one, opens it too, and with its first use or its acknowledgement it becomes the
+//! current one. A wrong token changes nothing. Whoever loses a race takes over what the winner wrote: it is the same player.
+
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use ring::digest;
+use tenure_shared::{PlayerId, RoomId, SeatId};
+
+use super::state::{Ask, Stored};
+use crate::{
+    runtime::{Clock, Rng},
+    store::{Command, Error, Reply, Session, Stamped},
+};
+
+/// How the gateway reaches the store: carries out one verb.
+pub type StoreCalls = Arc<dyn Fn(Command) -> Pin<Box<dyn Future<Output = Stamped> + Send>> + Send + Sync>;
+
+/// How long a question about a session may take, retries included.
+const LIMIT: Duration = Duration::from_secs(2);
+/// Pause before a verb whose answer was lost is sent again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Compare-and-sets that are tried while others change the record.
+const TRIES: usize = 8;
+
+/// The store, as far as sessions need it.
+#[derive(Clone)]
+pub(super) struct Sessions {
+    store: StoreCalls,
+    clock: Clock,
+    rng: Rng,
+}
+
+/// The question cannot be answered now.
+struct Lost;
+
+impl Sessions {
+    pub(super) fn new(store: StoreCalls, clock: Clock, rng: Rng) -> Self {
+        Self { store, clock, rng }
+    }
+
+    /// Answers within [`LIMIT`].
+    pub(super) async fn answer(self, ask: Ask) -> Stored {
+        let limit = self.clock.sleep(LIMIT);
+        let answer = self.find_out(ask);
+        tokio::select! {
+            biased;
+            answer = answer => answer.unwrap_or(Stored::Failed),
+            () = limit => Stored::Failed,
+        }
+    }
+
+    async fn find_out(&self, ask: Ask) -> Result<Stored, Lost> {
+        match ask {
+            Ask::Load { player, room, token } => {
+                let session = self.load(&player, &room).await?;
+                Ok(Stored::Loaded(session.filter(|session| opens(session, &token))))
+            }
+            Ask::Open { player, room, seat, options } => self.open(player, room, seat, options).await,
+            Ask::Turn { session, token, seat } => self.turn(session, token, seat).await,
+            Ask::Acknowledge { player, room, token } => self.acknowledge(player, room, &token).await,
+            Ask::Delete { player, room } => self.delete(player, room).await,
+        }
+    }
+
+    async fn open(&self, player: PlayerId, room: RoomId, seat: SeatId, options: Bytes) -> Result<Stored, Lost> {
+        let mut seen = self.load(&player, &room).await?.map_or(0, |session| session.version);
+        for attempt in 0..TRIES {
+            let current = self.token();
+            let (player, room, options) = (player.clone(), room.clone(), options.clone());
+            let session = Session { player, room, seat: seat.0, options, current, next: None, version: seen + 1 };
+            if self.put(&session.player, &session.room, seen, Some(session.clone())).await? {
+                return Ok(Stored::Kept { current: session.current, next: None });
+            }
+            match self.load(&session.player, &session.room).await? {
+                // Another socket of this player was faster, or our own write was, whose answer was lost: its token is ours too.
+                Some(other) if other.seat == seat.0 => {
+                    return Ok(Stored::Kept { current: other.current, next: other.next });
+                }
+                other => seen = other.map_or(0, |session| session.version),
+            }
+            tracing::debug!(attempt, "a session record changed while it was written");
+        }
+        Err(Lost)
+    }
+
+    async fn turn(&self, mut session: Session, token: String, seat: SeatId) -> Result<Stored, Lost> {
+        for _ in 0..TRIES {
+            let seen = session.version;
+            let turned = Session {
+                current: token.clone(),
+                next: Some(self.token()),
+                seat: seat.0,
+                version: seen + 1,
+                ..session.clone()
+            };
+            if self.put(&turned.player, &turned.room, seen, Some(turned.clone())).await? {
+                return Ok(Stored::Kept { current: turned.current, next: turned.next });
+            }
+            match self.load(&session.player, &session.room).await? {
+                Some(other) if other.current == token && other.seat == seat.0 && other.next.is_some() => {
+                    return Ok(Stored::Kept { current: other.current, next: other.next });
+                }
+                // The token was still good when the seat was taken with it; what opens the seat now is whatever is stored.
+                Some(other) if !opens(&other, &token) => {
+                    return Ok(Stored::Kept { current: other.current, next: other.next });
+                }
+                Some(other) => session = other,
+                None => session = Session { version: 0, ..session },
+            }
+        }
+        Err(Lost)
+    }
+
+    async fn acknowledge(&self, player: PlayerId, room: RoomId, token: &str) -> Result<Stored, Lost> {
+        for _ in 0..TRIES {
+            let Some(session) = self.load(&player, &room).await? else { return Ok(Stored::Done) };
+            if session.next.as_deref() != Some(token) {
+                return Ok(Stored::Done);
+            }
+            let seen = session.version;
+            let turned = Session { current: token.to_owned(), next: None, version: seen + 1, ..session };
+            if self.put(&player, &room, seen, Some(turned)).await? {
+                return Ok(Stored::Done);
+            }
+        }
+        Err(Lost)
+    }
+
+    async fn delete(&self, player: PlayerId, room: RoomId) -> Result<Stored, Lost> {
+        for _ in 0..TRIES {
+            let Some(session) = self.load(&player, &room).await? else { return Ok(Stored::Done) };
+            if self.put(&player, &room, session.version, None).await? {
+                return Ok(Stored::Done);
+            }
+        }
+        Err(Lost)
+    }
+
+    async fn load(&self, player: &PlayerId, room: &RoomId) -> Result<Option<Session>, Lost> {
+        match self.call(Command::Session { player: player.clone(), room: room.clone() }).await {
+            Ok(Reply::Session(session)) => Ok(session),
+            Ok(_) | Err(_) => Err(Lost),
+        }
+    }
+
+    /// `false`: the record is no longer as it was seen.
+    async fn put(&self, player: &PlayerId, room: &RoomId, seen: u64, session: Option<Session>) -> Result<bool, Lost> {
+        match self.call(Command::PutSession { player: player.clone(), room: room.clone(), seen, session }).await {
+            Ok(Reply::Done) => Ok(true),
+            Err(Error::Conflict(_)) => Ok(false),
+            Ok(_) | Err(_) => Err(Lost),
+        }
+    }
+
+    /// One verb, sent again as long as it may have been lost; [`Sessions::answer`] has the limit.
+    async fn call(&self, command: Command) -> Result<Reply, Error> {
+        loop {
+            match (self.store)(command.clone()).await.reply {
+                Err(error) if error.may_retry() => self.clock.sleep(PAUSE).await,
+                Err(error) => {
+                    if !matches!(error, Error::Conflict(_)) {
+                        tracing::warn!(%error, "the store refused a session verb");
+                    }
+                    return Err(error);
+                }
+                Ok(reply) => return Ok(reply),
+            }
+        }
+    }
+
+    /// 128 random bits.
+    fn token(&self) -> String {
+        URL_SAFE_NO_PAD.encode(self.rng.next_u128().to_be_bytes())
+    }
+}
+
+/// Whether a token opens a session. The time it takes says nothing about how much of the token is right: hashes are compared.
+fn opens(session: &Session, token: &str) -> bool {
+    let hash = |text: &str| digest::digest(&digest::SHA256, text.as_bytes());
+    let given = hash(token);
+    let same = |text: &str| hash(text).as_ref() == given.as_ref();
+    same(&session.current) || session.next.as_deref().is_some_and(same)
+}

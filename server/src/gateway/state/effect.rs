@@ -1,0 +1,76 @@
+//! What the state machine wants done, and what the store answers.
+
+use bytes::Bytes;
+use tenure_shared::{PlayerId, RoomId, SeatId, Seq, Term, Tick, codes::CloseCode};
+
+use crate::{link::ToNode, store::Session};
+
+/// Something for the driver to do.
+#[derive(Debug)]
+pub(in crate::gateway) enum Effect {
+    /// Send this.
+    Send(Bytes),
+    /// The client is known: raise the limits.
+    LoggedIn,
+    /// Hand this to the node; if it does not take it, tell the machine.
+    Node(ToNode),
+    /// An attach to this room follows; nothing below (term, tick) is to be shown of it.
+    Expect(RoomId, (Term, Tick)),
+    /// There is no seat (any more).
+    Forget,
+    /// The seat of this room is not wanted.
+    Unseat(RoomId),
+    /// Ask the store.
+    Ask(Ask),
+    /// The seat is taken: send this and the snapshot, then what has come meanwhile.
+    Enter { resumed: bool, joined: Bytes, snapshot: Bytes, after: Bytes },
+    /// Keep it in the ring and hand it to the room.
+    Input { seq: Seq, request: Option<u32>, kind: u16, payload: Bytes },
+    /// The client wants a snapshot.
+    Resync,
+    /// Close the socket.
+    Close(CloseCode, String),
+}
+
+impl Effect {
+    /// What is left to do of it when the socket is gone.
+    pub(in crate::gateway) fn into_detach(self) -> Option<ToNode> {
+        match self {
+            Effect::Node(detach @ ToNode::Detach { .. }) => Some(detach),
+            _ => None,
+        }
+    }
+}
+
+/// A question to the store about sessions.
+#[derive(Debug, PartialEq)]
+pub(in crate::gateway) enum Ask {
+    /// The session, if the token opens it.
+    Load { player: PlayerId, room: RoomId, token: String },
+    /// A seat was joined: a session with a fresh token.
+    Open { player: PlayerId, room: RoomId, seat: SeatId, options: Bytes },
+    /// A seat was resumed with `token`: it becomes the current one, and there is a next one.
+    Turn { session: Session, token: String, seat: SeatId },
+    /// The client has stored this next token.
+    Acknowledge { player: PlayerId, room: RoomId, token: String },
+    /// The seat was given up.
+    Delete { player: PlayerId, room: RoomId },
+}
+
+/// The store's answer.
+#[derive(Debug, PartialEq)]
+pub(in crate::gateway) enum Stored {
+    /// To [`Ask::Load`]; `None`: there is none, or the token is wrong.
+    Loaded(Option<Session>),
+    /// To [`Ask::Open`] and [`Ask::Turn`].
+    Kept {
+        /// Opens the seat now.
+        current: String,
+        /// Opens it from its first use on.
+        next: Option<String>,
+    },
+    /// To [`Ask::Acknowledge`] and [`Ask::Delete`].
+    Done,
+    /// It did not answer in time; nothing is known.
+    Failed,
+}

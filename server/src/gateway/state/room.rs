@@ -1,0 +1,158 @@
+//! In a room: numbered messages, resync, leaving.
+
+use bytes::Bytes;
+use tenure_shared::{
+    Generation, RoomId, SeatId, Seq,
+    codes::{CloseCode, ErrorCode},
+    wire::ServerMessage,
+};
+
+use super::{Ask, Effect, Machine, Phase, View, enter, error};
+use crate::{
+    gateway::{conn::encode, rate::Gcra, ring::Entry},
+    link::{Input, ToNode},
+};
+
+/// Snapshots that a client may ask for at once, and the seconds per further one.
+const RESYNCS: u64 = 3;
+
+/// The seat that the client has.
+#[derive(Debug)]
+pub(super) struct InRoom {
+    pub(super) room: RoomId,
+    pub(super) seat: SeatId,
+    pub(super) generation: Generation,
+    /// The number that the client's next message must have.
+    pub(super) next: Seq,
+    /// Numbers that may still be left out: after a resume the client does not send again what was refused to it before.
+    pub(super) gaps: u64,
+    /// The session token that waits for its acknowledgement.
+    pub(super) unacknowledged: Option<String>,
+    pub(super) resyncs: Gcra,
+}
+
+impl InRoom {
+    pub(super) fn new(room: RoomId, seat: SeatId, generation: Generation, next: Seq, resumed: bool) -> Self {
+        let gaps = if resumed { tenure_shared::limits::UNSAVED_INPUTS as u64 } else { 0 };
+        let resyncs = Gcra::new(std::time::Duration::from_secs(1), 1, RESYNCS);
+        Self { room, seat, generation, next, gaps, unacknowledged: None, resyncs }
+    }
+
+    pub(super) fn detach(&self, consented: bool) -> Effect {
+        let (seat, generation) = (self.seat, self.generation);
+        Effect::Node(ToNode::Detach { room: self.room.clone(), seat, generation, consented })
+    }
+
+    /// Checks a number against the sequence (H4).
+    fn take(&mut self, seq: Seq) -> Result<(), String> {
+        let missing =
+            seq.0.checked_sub(self.next.0).ok_or_else(|| format!("message {seq} came after {}", self.next.0 - 1))?;
+        if missing > self.gaps {
+            return Err(format!("message {seq} came, {} was expected", self.next));
+        }
+        self.gaps -= missing;
+        self.next = Seq(seq.0 + 1);
+        Ok(())
+    }
+}
+
+impl Machine {
+    pub(super) fn input(&mut self, seq: Seq, request: Option<u32>, kind: u16, payload: Bytes, out: &mut Vec<Effect>) {
+        match &mut self.phase {
+            Phase::Room(room) => match room.take(seq) {
+                Ok(()) => out.push(Effect::Input { seq, request, kind, payload }),
+                Err(why) => self.broken(&why, out),
+            },
+            // Sent before the client knew that its leave was on its way out.
+            Phase::Leaving { .. } | Phase::Deleting { .. } => {
+                let code = ErrorCode::BadState.as_str();
+                out.push(Effect::Send(encode(&ServerMessage::Refused { seq, code, message: "the seat is given up" })));
+            }
+            _ => self.broken("a message to a room, but there is no seat", out),
+        }
+    }
+
+    pub(super) fn leave(&mut self, id: u32, view: &View<'_>, out: &mut Vec<Effect>) {
+        match std::mem::replace(&mut self.phase, Phase::Lobby) {
+            Phase::Room(room) => {
+                out.push(room.detach(true));
+                self.deadline = Some(view.now.plus(enter::ANSWER));
+                self.phase = Phase::Leaving { id, room };
+            }
+            other => {
+                self.phase = other;
+                Self::bad_state(id, "there is no seat to leave", out);
+            }
+        }
+    }
+
+    /// The node has taken the seat back.
+    pub(super) fn left(&mut self, out: &mut Vec<Effect>) {
+        match std::mem::replace(&mut self.phase, Phase::Lobby) {
+            Phase::Leaving { id, room } => {
+                self.deadline = None;
+                out.push(Effect::Forget);
+                if let Some(known) = &self.known {
+                    out.push(Effect::Ask(Ask::Delete { player: known.player.clone(), room: room.room }));
+                }
+                self.phase = Phase::Deleting { id };
+            }
+            other => self.phase = other,
+        }
+    }
+
+    /// The room wants the socket closed. Where that ends the seat, the session ends with it.
+    pub(super) fn closed_by_room(&mut self, code: CloseCode, reason: &str, out: &mut Vec<Effect>) {
+        if let (Phase::Room(room), Some(known)) = (&self.phase, &self.known)
+            && matches!(code, CloseCode::Consented | CloseCode::RoomError)
+        {
+            out.push(Effect::Ask(Ask::Delete { player: known.player.clone(), room: room.room.clone() }));
+        }
+        self.close(code, reason, out);
+    }
+
+    pub(super) fn acknowledge(&mut self, token: &str, out: &mut Vec<Effect>) {
+        let Phase::Room(room) = &mut self.phase else { return };
+        if room.unacknowledged.as_deref() != Some(token) {
+            return out.push(error(0, ErrorCode::ResumeFailed, "not the session token that was offered", None));
+        }
+        room.unacknowledged = None;
+        if let Some(known) = &self.known {
+            let (player, room, token) = (known.player.clone(), room.room.clone(), token.to_owned());
+            out.push(Effect::Ask(Ask::Acknowledge { player, room, token }));
+        }
+    }
+
+    pub(super) fn resync(&mut self, view: &View<'_>, out: &mut Vec<Effect>) {
+        let Phase::Room(room) = &mut self.phase else { return };
+        match room.resyncs.take(view.now, 1) {
+            Ok(()) => out.push(Effect::Resync),
+            Err(wait) => out.push(error(0, ErrorCode::Limit, "too many resyncs", Some(enter::millis(wait)))),
+        }
+    }
+
+    /// The message with which the node is asked for a snapshot, if there is a seat.
+    pub(in crate::gateway) fn resync_message(&self) -> Option<ToNode> {
+        let Phase::Room(room) = &self.phase else { return None };
+        Some(ToNode::Resync { room: room.room.clone(), seat: room.seat, generation: room.generation })
+    }
+
+    /// A kept message as the node is given it, if there is a seat.
+    pub(in crate::gateway) fn input_message(&self, entry: &Entry) -> Option<ToNode> {
+        let Phase::Room(room) = &self.phase else { return None };
+        Some(ToNode::Input(Input {
+            room: room.room.clone(),
+            seat: room.seat,
+            generation: room.generation,
+            seq: entry.seq,
+            request: entry.request,
+            kind: entry.kind,
+            payload: entry.payload.clone(),
+        }))
+    }
+
+    /// What a message becomes that the room could not be given.
+    pub(in crate::gateway) fn refuse(seq: Seq, why: &str) -> Bytes {
+        encode(&ServerMessage::Refused { seq, code: ErrorCode::MayRetry.as_str(), message: why })
+    }
+}

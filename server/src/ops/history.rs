@@ -1,0 +1,124 @@
+//! Report on the histories: one owner per term, terms grow, each completed item once (H1, H2, H6).
+
+use std::collections::{HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+use tenure_shared::{IncarnationId, ShardId, Term};
+
+use crate::store::{CompletedWork, Error, HistoryEntry, Key, Store, WorkId};
+
+/// Completed items asked for per shard: the store's log is bounded below this.
+const COMPLETED: usize = 1_000;
+
+/// What the histories say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryReport {
+    /// Shards looked at.
+    pub shards: u32,
+    /// Changes of ownership looked at.
+    pub changes: u64,
+    /// Completed work items looked at.
+    pub completed: u64,
+    /// What is wrong; empty is good.
+    pub problems: Vec<String>,
+}
+
+/// Checks the histories of all shards.
+///
+/// # Errors
+/// The store's.
+pub async fn check_history(store: &Store, shards: u32) -> Result<HistoryReport, Error> {
+    let mut report = HistoryReport { shards, ..HistoryReport::default() };
+    for shard in (0..shards).map(ShardId) {
+        let key = Key::shard(shard);
+        let history = store.history(&key).await?;
+        report.changes += history.len() as u64;
+        report.problems.extend(check_owners(&key, &history));
+        let completed = store.completed(shard, COMPLETED).await?;
+        report.completed += completed.len() as u64;
+        report.problems.extend(check_completed(&completed));
+    }
+    Ok(report)
+}
+
+fn check_owners(key: &Key, history: &[HistoryEntry]) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut owners: HashMap<Term, &IncarnationId> = HashMap::new();
+    let mut last = Term(0);
+    for entry in history {
+        let Some(owner) = &entry.owner else {
+            // A release keeps the term of the owner who gave the key up.
+            if entry.term < last {
+                problems.push(format!("{key}: released at term {} after term {last}", entry.term));
+            }
+            continue;
+        };
+        if entry.term <= last {
+            problems.push(format!("{key}: term {} of {owner} after term {last}", entry.term));
+        }
+        if let Some(other) = owners.insert(entry.term, owner).filter(|other| *other != owner) {
+            problems.push(format!("{key}: term {} has two owners, {other} and {owner}", entry.term));
+        }
+        last = last.max(entry.term);
+    }
+    problems
+}
+
+fn check_completed(completed: &[CompletedWork]) -> Vec<String> {
+    let mut seen: HashSet<&WorkId> = HashSet::new();
+    let twice = completed.iter().filter(|done| !seen.insert(&done.id));
+    twice
+        .map(|done| {
+            format!(
+                "work {} {} {} was completed twice, last for term {}",
+                done.id.room, done.id.job, done.id.key, done.term
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::Wall;
+
+    fn entry(term: u64, owner: Option<&str>) -> HistoryEntry {
+        HistoryEntry {
+            term: Term(term),
+            owner: owner.map(|name| IncarnationId::new(name).expect("valid")),
+            from: None,
+            cause: "acquire".to_owned(),
+            at: Wall(term),
+        }
+    }
+
+    /// checks: H1, H2
+    #[test]
+    fn terms_grow_and_have_one_owner() {
+        let key = Key::shard(ShardId(3));
+        let good = [entry(1, Some("a#1")), entry(1, None), entry(2, Some("b#1")), entry(7, Some("a#2"))];
+        assert_eq!(check_owners(&key, &good), Vec::<String>::new());
+        let twice = check_owners(&key, &[entry(5, Some("a#1")), entry(5, Some("b#1"))]);
+        assert_eq!(twice.len(), 2);
+        assert!(twice[1].contains("shard/3: term 5 has two owners, a#1 and b#1"), "{twice:?}");
+        assert_eq!(check_owners(&key, &[entry(5, Some("a#1")), entry(4, Some("a#1"))]).len(), 1);
+        assert_eq!(check_owners(&key, &[entry(5, Some("a#1")), entry(4, None)]).len(), 1);
+    }
+
+    /// checks: H6
+    #[test]
+    fn an_item_is_completed_once() {
+        let done = |key: &str| CompletedWork {
+            id: WorkId {
+                room: tenure_shared::RoomId::new("a/b/c").expect("valid"),
+                job: "schedule/chest".into(),
+                key: key.into(),
+            },
+            term: Term(1),
+            at: Wall(1),
+        };
+        assert!(check_completed(&[done("1"), done("2")]).is_empty());
+        let problems = check_completed(&[done("1"), done("2"), done("1")]);
+        assert_eq!(problems, ["work a/b/c schedule/chest 1 was completed twice, last for term 1"]);
+    }
+}

@@ -1,0 +1,20 @@
+//! Operating one node: probes, metrics, the admin page, and what commands ask a running node.
+//!
+//! The server knows the node only through [`Source`]. Reports on the store are made here once, from a few verbs, so that a command gives
+//! the same answer whether it asks a running node or opens the store itself.
+
+mod access;
+mod history;
+mod http;
+mod ledger;
+mod probe;
+mod server;
+mod source;
+mod work;
+
+pub use history::{HistoryReport, check_history};
+pub use ledger::{LedgerLine, LedgerReport, show_ledger};
+pub use probe::Probe;
+pub use server::{AdminParts, start};
+pub use source::{Addresses, Counts, Readiness, RoomReport, ScheduleReport, ShardReport, Source, StatusReport};
+pub use work::{ReportError, WorkLine, WorkReport, list_work, retry_work};

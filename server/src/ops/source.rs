@@ -1,0 +1,169 @@
+//! What the admin port must know of a node, and the words in which it says so.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+use tenure_shared::{RoomId, ShardId, Term, Tick};
+
+use crate::{
+    runtime::Wall,
+    store::{Fence, Store},
+    telemetry::Event,
+};
+
+/// A node, as its admin port sees it. No method may block.
+pub trait Source: Send + Sync + 'static {
+    /// Whether the node should get new sockets.
+    fn readiness(&self) -> Readiness;
+    /// The state of the node. Events are added by the server.
+    fn status(&self) -> StatusReport;
+    /// The node's store.
+    fn store(&self) -> &Store;
+    /// The fence of a shard that this node holds.
+    fn fence(&self, shard: ShardId) -> Option<Fence>;
+    /// How many shards there are.
+    fn shards(&self) -> u32;
+}
+
+/// Whether the node should get new sockets, and if not, why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Readiness {
+    /// It is a member.
+    pub registered: bool,
+    /// Its lease holds by its own clock.
+    pub lease: bool,
+    /// A fenced write and a read back were answered within the last lease time: a ping of the store proves less (LESSONS C35).
+    pub store: bool,
+    /// It is going away.
+    pub draining: bool,
+}
+
+impl Readiness {
+    /// All of it.
+    pub fn ready(&self) -> bool {
+        self.registered && self.lease && self.store && !self.draining
+    }
+
+    /// What is missing, for people.
+    pub fn reasons(&self) -> Vec<&'static str> {
+        let rows = [
+            (!self.registered, "not registered"),
+            (!self.lease, "no lease"),
+            (!self.store, "the store has not answered a fenced write lately"),
+            (self.draining, "draining"),
+        ];
+        rows.into_iter().filter(|(missing, _)| *missing).map(|(_, reason)| reason).collect()
+    }
+}
+
+/// Where the node listens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Addresses {
+    /// Players.
+    pub play: Option<SocketAddr>,
+    /// Probes, metrics, admin page.
+    pub admin: Option<SocketAddr>,
+    /// Other nodes.
+    pub link: Option<SocketAddr>,
+}
+
+/// Sums over the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Players' sockets.
+    pub sockets: u64,
+    /// Seats taken, connected or in their grace.
+    pub seats: u64,
+    /// Rooms loaded.
+    pub rooms: u64,
+    /// Rooms stored, not loaded.
+    pub dormant: u64,
+    /// Rooms parked after too many panics.
+    pub parked_rooms: u64,
+    /// Work items overdue.
+    pub overdue: u64,
+}
+
+/// A shard that this node holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardReport {
+    /// Which.
+    pub shard: ShardId,
+    /// For which term.
+    pub term: Term,
+    /// Rooms loaded in it.
+    pub rooms: u64,
+}
+
+/// A room on this node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoomReport {
+    /// Which.
+    pub room: RoomId,
+    /// Its shard.
+    pub shard: ShardId,
+    /// The owner's term, if one serves it.
+    pub term: Option<Term>,
+    /// Its last tick, if known.
+    pub tick: Option<Tick>,
+    /// Ticks per second that it should make.
+    pub tick_rate: Option<u32>,
+    /// Seats taken.
+    pub seats: u32,
+    /// Seats with a socket, if known.
+    pub connected: Option<u32>,
+    /// Most seats.
+    pub max_seats: Option<u32>,
+    /// What it is doing: `running`, `dormant`, `frozen`, `parked` and the like.
+    pub state: String,
+    /// Ticks given up after stalls.
+    pub ticks_dropped: u64,
+    /// Why it is parked.
+    pub reason: Option<String>,
+}
+
+/// A schedule of rewards.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScheduleReport {
+    /// Its id.
+    pub id: String,
+    /// Rooms it is for.
+    pub rooms: String,
+    /// Its rule, as it is written in the file.
+    pub rule: String,
+    /// Its next occurrence, if there is one.
+    pub next: Option<Wall>,
+}
+
+/// The state of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusReport {
+    /// Its name.
+    pub node: String,
+    /// Version of the framework.
+    pub version: String,
+    /// This life of it in the store.
+    pub incarnation: Option<String>,
+    /// `gateway`, `room`.
+    pub roles: Vec<String>,
+    /// Process id.
+    pub pid: u32,
+    /// When it started.
+    pub started: Wall,
+    /// The store's time, as far as known.
+    pub now: Wall,
+    /// Whether it should get new sockets.
+    pub readiness: Readiness,
+    /// Where it listens.
+    pub addresses: Addresses,
+    /// Sums.
+    pub counts: Counts,
+    /// Shards it holds.
+    pub shards: Vec<ShardReport>,
+    /// Rooms, busiest first; at most some hundred, the sums have them all.
+    pub rooms: Vec<RoomReport>,
+    /// Schedules, next one first.
+    pub schedules: Vec<ScheduleReport>,
+    /// The last events, newest first.
+    pub events: Vec<Event>,
+}

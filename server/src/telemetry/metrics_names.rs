@@ -1,0 +1,95 @@
+//! Every metric: its name, kind, labels and meaning. `docs/operations.md` lists the same, and `tests/tidy.rs` compares both with the code.
+//!
+//! Labels come from code and configuration only, never from players, rooms or sessions: the number of series must not grow with what
+//! clients do (LESSONS C63).
+
+/// What a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts observations in buckets.
+    Histogram,
+}
+
+impl Kind {
+    /// The word in the docs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        }
+    }
+}
+
+/// One metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// Its name, unit last.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// Its labels, besides `node`.
+    pub labels: &'static [&'static str],
+    /// What it says.
+    pub help: &'static str,
+}
+
+macro_rules! metrics {
+    ($( $kind:ident $name:literal [$($label:literal),*] $help:literal; )*) => {
+        /// Every metric.
+        pub const METRICS: &[Metric] = &[
+            $( Metric { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help }, )*
+        ];
+    };
+}
+
+metrics! {
+    Gauge "tenure_build_info" ["version"] "Always 1; the label says which version runs.";
+    Gauge "tenure_process_resident_bytes" [] "Memory of the process that is in RAM.";
+    Gauge "tenure_process_open_files" [] "Open file descriptors, sockets included.";
+    Gauge "tenure_process_cpu_seconds" [] "Processor time used since the start.";
+    Counter "tenure_admin_refused_total" ["why"] "Connections to the admin port that were refused or cut: over the bound, too slow, not accepted.";
+    Counter "tenure_mailbox_full_total" ["mailbox"] "Messages that a full mailbox gave back to its sender.";
+    Counter "tenure_task_panics_total" ["task"] "Panics of supervised tasks.";
+
+    Gauge "tenure_gateway_sockets" [] "Players' sockets that are open.";
+    Counter "tenure_gateway_upgrades_refused_total" ["reason"] "Upgrades to WebSocket refused before the handshake.";
+    Counter "tenure_gateway_joins_total" ["how"] "Seats taken: join or resume.";
+    Counter "tenure_gateway_closes_total" ["code"] "Sockets closed by the server, by the name of the close code.";
+    Counter "tenure_gateway_messages_total" [] "Messages of clients.";
+    Counter "tenure_gateway_refused_total" [] "Messages of clients that the room could not be given; the client was told.";
+    Counter "tenure_gateway_frames_total" [] "Frames written to sockets.";
+    Counter "tenure_gateway_frame_bytes_total" [] "Bytes of frames written to sockets.";
+    Counter "tenure_gateway_stale_frames_total" [] "Frames that were not shown: older than what was shown, or of a room already left.";
+    Counter "tenure_gateway_lost_frames_total" [] "Frames whose state was dropped because writing was behind; a snapshot follows.";
+    Counter "tenure_gateway_resyncs_total" [] "Snapshots for clients that had been too slow, or asked for one.";
+
+    Gauge "tenure_rooms_loaded" [] "Rooms in memory.";
+    Counter "tenure_rooms_parked_total" ["kind"] "Rooms given up after too many panics.";
+    Counter "tenure_room_ticks_total" ["kind"] "Ticks.";
+    Histogram "tenure_room_tick_seconds" ["kind"] "Time that a tick took.";
+    Histogram "tenure_room_tick_late_seconds" ["kind"] "How late a tick began.";
+    Counter "tenure_room_tick_overruns_total" ["kind"] "Ticks that took longer than the time between two.";
+    Counter "tenure_room_ticks_dropped_total" ["kind"] "Ticks given up after a stall.";
+    Counter "tenure_room_stalls_total" [] "Ticks that did not return in time, found by the watchdog.";
+    Counter "tenure_room_faults_total" ["kind"] "Panics and other failures of rooms that were restored from their checkpoint.";
+    Counter "tenure_room_errors_total" ["kind"] "Faults of game code that a room went on after, such as a message of an unregistered type.";
+    Histogram "tenure_room_checkpoint_bytes" ["kind"] "Sizes of checkpoints.";
+    Counter "tenure_room_gateway_lost_total" [] "Gateways that a room gave up because their mailbox stayed full; their members get a snapshot.";
+    Counter "tenure_room_known_forgotten_total" [] "Players forgotten because a room knows more than `room.max_known`.";
+    Counter "tenure_timer_stale_fires_total" [] "Fires of local timers that had been cancelled or set anew meanwhile: dropped.";
+
+    Counter "tenure_commits_total" ["outcome"] "Commits by outcome.";
+    Histogram "tenure_commit_seconds" [] "Time from a commit to its durable answer.";
+    Counter "tenure_store_failures_total" [] "Faults of the embedded store's file: full disk, I/O errors, damage.";
+    Counter "tenure_lease_lapses_total" [] "Times that this node lost its lease and froze its rooms.";
+
+    Counter "tenure_work_total" ["kind", "outcome"] "Work items by what became of them.";
+    Histogram "tenure_work_late_seconds" ["kind"] "How long after its due time an item was handed to its room.";
+    Counter "tenure_grants_total" ["outcome"] "Answers of ledgers to grants.";
+    Counter "tenure_occurrences_dropped_total" [] "Missed occurrences of schedules that are not run, by `catch_up`.";
+}

@@ -1,0 +1,132 @@
+//! The demo as a process: play, kill -9, come back; SIGTERM; a second process on the same folder; pages and probes.
+
+mod support;
+
+use support::{
+    client::Player,
+    process::{Home, get, run},
+};
+use tenure_shared::wire::Space;
+
+const CHEST: &str = r#"
+[[schedule]]
+id = "chest"
+every = "1s"
+rooms = "arena/*/*"
+audience = "present"
+grant = { gold = 25 }
+"#;
+
+fn steer(dx: i8, dy: i8) -> Vec<u8> {
+    rmp_serde::to_vec(&(dx, dy)).expect("encode")
+}
+
+fn inputs(player: &Player) -> u64 {
+    let all = player.all("inputs");
+    assert_eq!(all.len(), 1, "a player sees its own counter and no other's");
+    rmp_serde::from_slice(&all[0].1).expect("a number")
+}
+
+fn positions(player: &Player) -> Vec<(u64, (f32, f32))> {
+    let avatars: Vec<u64> = player.all("player").into_iter().map(|(id, _)| id).collect();
+    let all = player.all("pos").into_iter().filter(|(id, _)| avatars.contains(id));
+    all.map(|(id, value)| (id, rmp_serde::from_slice(&value).expect("x, y"))).collect()
+}
+
+#[tokio::test]
+async fn two_players_see_each_other_move_and_get_the_chest() {
+    let mut home = Home::new().rewards(CHEST);
+    let server = home.start();
+    let mut ada = Player::join(&server.ws, "arena", "meet").await;
+    let mut bob = Player::join(&server.ws, "arena", "meet").await;
+    ada.until("two avatars", |p| positions(p).len() == 2).await;
+    let before = positions(&bob);
+    ada.send("steer", &steer(100, 0)).await;
+    bob.until("a move", |p| positions(p) != before).await;
+    ada.until("its input applied", |p| p.applied == 1).await;
+    for player in [&mut ada, &mut bob] {
+        player.until("the chest", |p| !p.grants.is_empty()).await;
+        assert_eq!(player.grants[0].source, "chest");
+        assert_eq!(player.grants[0].grants, [("gold".to_owned(), 25)]);
+    }
+    assert_eq!(ada.number(Space::Message, "steer"), bob.number(Space::Message, "steer"));
+}
+
+#[tokio::test]
+async fn kill_9_loses_no_input_no_seat_and_no_grant() {
+    let mut home = Home::new().rewards(CHEST);
+    let mut server = home.start();
+    let mut ada = Player::join(&server.ws, "arena", "keep").await;
+    let seat = ada.joined.as_ref().expect("joined").seat;
+    let mut sent = 0;
+    for round in 0..3 {
+        for n in 0..20_i8 {
+            ada.send("steer", &steer(n, -n)).await;
+            sent += 1;
+        }
+        // Once with everything applied and nothing saved, once in the middle of it all.
+        if round % 2 == 0 {
+            ada.until("inputs applied", |p| p.applied == sent).await;
+        }
+        if round == 1 {
+            ada.until("a grant", |p| !p.grants.is_empty()).await;
+        }
+        server.kill();
+        server = home.start();
+        ada = ada.resume(&server.ws).await;
+        assert_eq!(ada.joined.as_ref().expect("joined").seat, seat, "the seat is its own again");
+        ada.until("every input applied once", |p| p.applied == sent && inputs(p) == sent).await;
+    }
+    let shown = ada.grants.len();
+    assert!(shown > 0);
+    let (status, body) = get(&format!("{}/admin/ledger?player={}", server.admin.trim_end_matches('/'), ada.id));
+    assert_eq!(status, 200, "{body}");
+    let ledger: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+    let entries = ledger["entries"].as_array().expect("entries");
+    let ids: std::collections::BTreeSet<&str> = entries.iter().filter_map(|e| e["id"].as_str()).collect();
+    assert_eq!(ids.len(), entries.len(), "an identity twice: {body}");
+    assert!(entries.len() >= shown, "{shown} grants were shown, the ledger has {}", entries.len());
+}
+
+#[tokio::test]
+async fn sigterm_saves_everything_and_exits_0() {
+    let mut home = Home::new();
+    let server = home.start();
+    let mut ada = Player::join(&server.ws, "arena", "stop").await;
+    for _ in 0..10 {
+        ada.send("steer", &steer(100, 0)).await;
+    }
+    ada.until("inputs applied", |p| p.applied == 10).await;
+    let status = tokio::task::spawn_blocking(move || server.terminate());
+    assert_eq!(ada.closed().await, Some(1012), "a planned stop says: restart");
+    assert_eq!(status.await.expect("join").code(), Some(0), "{}", home.log());
+    let server = home.start();
+    let mut ada = ada.resume(&server.ws).await;
+    assert_eq!(ada.joined.as_ref().expect("joined").owed.0, 11, "all ten were in the last checkpoint");
+    ada.until("the counter", |p| inputs(p) == 10).await;
+}
+
+#[tokio::test]
+async fn a_second_process_on_the_same_folder_is_refused() {
+    let mut home = Home::new();
+    let server = home.start();
+    let data = format!("store.path={}", home.data().display());
+    let args = ["serve", "--set", &data, "--set", "gateway.listen=127.0.0.1:0", "--set", "admin.listen=127.0.0.1:0"];
+    let (code, _, err) = run(&[&args[..], &["--set", "store.lock_wait=0ms"]].concat(), home.dir.path());
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains(&server.pid().to_string()), "the message names the holder: {err}");
+    assert!(err.contains("data"), "and the folder: {err}");
+}
+
+#[tokio::test]
+async fn pages_and_probes_answer() {
+    let mut home = Home::new();
+    let server = home.start();
+    let (status, page) = get(&server.play);
+    assert_eq!(status, 200);
+    assert!(page.contains("<canvas") || page.contains("<script"), "{page}");
+    let admin = server.admin.trim_end_matches('/');
+    assert_eq!(get(&format!("{admin}/live")).0, 200);
+    assert_eq!(get(&format!("{admin}/ready")).0, 200);
+    assert!(get(&format!("{admin}/metrics")).1.contains("tenure_"));
+}

@@ -2,6 +2,8 @@
 //!
 //! `bench_room serve --ready-file FILE …` serves it and prints `READY` once the file is there. On the first SIGUSR2 it starts to measure how late ticks are, on the second it
 //! prints `LATE {…}`, as the peers do.
+#![expect(elided_lifetimes_in_paths, reason = "systems read better without them")]
+#![expect(clippy::needless_pass_by_value, reason = "system parameters are values")]
 
 use std::{
     io::Write as _,
@@ -41,7 +43,7 @@ fn bench(room: &mut RoomBuilder) {
     room.tick_rate(20).max_seats(50);
     room.component::<Pos>("pos").replicated().persisted();
     room.message::<Input>("input");
-    room.on_join(joined).systems(Stage::Apply, steer).systems(Stage::Simulate, walk).systems(Stage::Send, late);
+    room.on_join(joined).systems(Apply, steer).systems(Simulate, walk).systems(Stage::Send, late);
     room.scratch::<LastTick>();
 }
 
@@ -93,13 +95,8 @@ fn toggle() {
     }
     late.sort_unstable();
     let at = |p: f64| late.get(((late.len().max(1) - 1) as f64 * p) as usize).map_or(0.0, |us| f64::from(*us) / 1000.0);
-    let line = format!(
-        "LATE {{\"ticks\":{},\"p50\":{},\"p99\":{},\"max\":{}}}\n",
-        late.len(),
-        at(0.5),
-        at(0.99),
-        at(1.0)
-    );
+    let line =
+        format!("LATE {{\"ticks\":{},\"p50\":{},\"p99\":{},\"max\":{}}}\n", late.len(), at(0.5), at(0.99), at(1.0));
     drop(std::io::stdout().write_all(line.as_bytes()));
 }
 

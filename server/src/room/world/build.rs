@@ -66,7 +66,7 @@ impl RoomWorld {
     /// A world with everything but entities, game resources and observers.
     pub(super) fn bare(kind: &Arc<RoomKind>, settings: &WorldSettings, start: Start) -> Result<Self, WorldError> {
         let unstable = || WorldError::Unstable(kind.name().to_owned());
-        let mut handlers = kind.handlers().ok_or_else(unstable)?;
+        let (mut handlers, mut stages) = kind.handlers().ok_or_else(unstable)?;
         let registry = kind.registry();
         let mut world = World::new();
         let dt = 1_000_000_000 / u64::from(kind.tick_rate().max(1));
@@ -112,13 +112,12 @@ impl RoomWorld {
         registry.messages.iter().for_each(|(_, message)| message.init(&mut world));
         let replicator = Replicator::new(registry, &mut world);
         let mut schedule = Schedule::default();
-        let mut stages = std::mem::take(&mut handlers.stages);
         stages.sort_by_key(|(set, _)| *set);
         for pair in stages.windows(2) {
             schedule.configure_sets((pair[0].0, pair[1].0).chain());
         }
-        for (_, add) in stages {
-            add(&mut schedule);
+        for (_, systems) in stages {
+            schedule.add_systems(systems);
         }
         handlers.initialize(&mut world);
         Ok(Self {

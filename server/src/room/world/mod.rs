@@ -187,3 +187,9 @@ impl std::fmt::Debug for RoomWorld {
         write!(f, "RoomWorld({}, term {}, tick {}, {} seats)", self.room, self.term, self.tick, self.seats.len())
     }
 }
+
+/// A room ticks on whatever thread its host gives it.
+const _: fn() = || {
+    fn sends<T: Send>() {}
+    sends::<RoomWorld>();
+};

@@ -15,7 +15,7 @@ use tenure::{
     ownership::{Options, Ownership, Times},
     room::host::{HostConfig, HostParts, RoomHost},
     runtime::{Clock, Rng, Shutdown, Tasks, mailbox::Refused},
-    store::{Backend, BoxFuture, Command, Error, MemberInfo, Memory, Stamped, Store, model::Rules},
+    store::{self, Backend, BoxFuture, Command, Embedded, Error, MemberInfo, Memory, Stamped, Store, model::Rules},
     timers::RewardBook,
 };
 use tenure_shared::{Generation, PlayerId, RoomId, SeatId, Seq, Term, Tick};
@@ -43,7 +43,7 @@ pub struct Weather {
 }
 
 struct Stormy {
-    inner: Memory,
+    inner: Box<dyn Backend>,
     weather: Arc<Weather>,
     clock: Clock,
 }
@@ -89,8 +89,18 @@ pub struct World {
 impl World {
     pub fn new() -> Self {
         let clock = Clock::system();
+        Self::on(Box::new(Memory::new(clock.clone(), Rules::default())), clock)
+    }
+
+    /// On a store in a folder, as in production.
+    pub fn on_disk(folder: &std::path::Path) -> Self {
+        let clock = Clock::system();
+        let disk = Embedded::open(folder, clock.clone(), store::Options::default()).expect("a data folder");
+        Self::on(Box::new(disk), clock)
+    }
+
+    fn on(inner: Box<dyn Backend>, clock: Clock) -> Self {
         let weather = Arc::<Weather>::default();
-        let inner = Memory::new(clock.clone(), Rules::default());
         let store = Store::new(Stormy { inner, weather: weather.clone(), clock: clock.clone() }, clock.clone());
         let config = HostConfig {
             shards: SHARDS,

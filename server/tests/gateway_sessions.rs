@@ -226,6 +226,7 @@ async fn an_attach_that_is_answered_too_late_is_given_back() {
     until("the socket is gone", || rig.gateway.sockets() == 0).await;
     let attached = tenure::link::Attached {
         conn,
+        attempt: 1,
         room: arena(),
         seat: SeatId(4),
         generation: Generation(9),

@@ -24,6 +24,10 @@ pub(super) fn raise_limit(sockets: usize) {
     let current = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if current < wanted {
         let sockets = current.saturating_sub(OTHERS);
-        tracing::warn!(current, wanted, "open files bound this node to about {sockets} sockets: raise the limit (ulimit -n)");
+        tracing::warn!(
+            current,
+            wanted,
+            "open files bound this node to about {sockets} sockets: raise the limit (ulimit -n)"
+        );
     }
 }

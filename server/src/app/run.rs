@@ -66,7 +66,8 @@ async fn play(app: App, cli: &Cli, parts: Parts) -> ExitCode {
         () = either(&mut term, &mut interrupt) => return ExitCode::from(Exit::CouldNotRun),
     };
     let addresses = server.addresses();
-    let ready = ReadyFile { play: addresses.play, admin: addresses.admin, link: addresses.link, pid: std::process::id() };
+    let ready =
+        ReadyFile { play: addresses.play, admin: addresses.admin, link: addresses.link, pid: std::process::id() };
     if let Some(path) = &cli.common.ready_file
         && let Err(error) = cli::write_ready_file(path, &ready)
     {
@@ -104,7 +105,10 @@ fn greet(server: &Server) {
             text.push_str(&format!("  {what}  http://{address}/{path}\n"));
         }
     }
-    let line = format!("{} is ready\n{text}  stop   Ctrl-C (rooms are saved; they go on when it starts again)\n", server.name());
+    let line = format!(
+        "{} is ready\n{text}  stop   Ctrl-C (rooms are saved; they go on when it starts again)\n",
+        server.name()
+    );
     // A closed standard output is no reason to end.
     drop(std::io::stdout().write_all(line.as_bytes()));
 }

@@ -268,6 +268,7 @@ impl Gateway {
         let attach = Attach {
             gateway: self.id,
             conn,
+            attempt: 1,
             room: room.clone(),
             mode,
             player: PlayerId::new(player).expect("valid"),

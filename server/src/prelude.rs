@@ -6,6 +6,7 @@ pub use bevy_ecs::prelude::{
     World,
 };
 
+pub use crate::app::App;
 pub use crate::plugin::{
     Answer, Charged, Fired, Granted, Join, Leave, Outcome, OwnedBy, Recipient, Refuse, ReplyTo, Request, RewardDue,
     RoomBuilder, RoomPlugin, Seat,

@@ -65,7 +65,7 @@ fn game(room: &mut RoomBuilder) {
     room.message::<Do>("do");
     room.work("harvest", harvest);
     room.task("sum", |In(done): In<TaskDone<u64>>, mut log: ResMut<Log>| {
-        log.0.push(format!("{} {:?}", done.key, done.result))
+        log.0.push(format!("{} {:?}", done.key, done.result));
     });
     room.timer("bell", |In(fired): In<Fired>, mut log: ResMut<Log>, mut timers: Timers| {
         log.0.push(fired.payload::<String>().expect("a payload"));
@@ -75,7 +75,7 @@ fn game(room: &mut RoomBuilder) {
     room.timer("beat", |In(fired): In<Fired>, mut log: ResMut<Log>| log.0.push(format!("beat at {:?}", fired.due)))
         .guard(|In(fired): In<Fired>| fired.due != Duration::from_secs(4));
     room.on_granted(|In(granted): In<Granted>, mut log: ResMut<Log>| {
-        log.0.push(format!("{} {:?}", granted.source, granted.outcome))
+        log.0.push(format!("{} {:?}", granted.source, granted.outcome));
     });
     room.reward("daily", |In(due): In<RewardDue>, mut log: ResMut<Log>| {
         log.0.push(format!("page of {}, first {}", due.recipients.len(), due.first));

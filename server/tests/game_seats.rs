@@ -48,7 +48,7 @@ fn game(room: &mut RoomBuilder) {
         Ok(())
     });
     room.on_drop(|In(seat): In<Entity>, seats: Seats, mut log: ResMut<Log>| {
-        log.0.push(format!("{} drops", who(&seats, seat)))
+        log.0.push(format!("{} drops", who(&seats, seat)));
     });
     room.on_reconnect(|In(seat): In<Entity>, seats: Seats, mut log: ResMut<Log>| {
         log.0.push(format!("{} is back", who(&seats, seat)));

@@ -58,6 +58,7 @@ async fn play(app: App, cli: &Cli, parts: Parts) -> ExitCode {
         Ok(signals) => signals,
         Err(error) => return could_not_run(format_args!("signals: {error}")),
     };
+    let name = app.name;
     let mut server = tokio::select! {
         server = Server::start(app, parts) => match server {
             Ok(server) => server,
@@ -74,7 +75,7 @@ async fn play(app: App, cli: &Cli, parts: Parts) -> ExitCode {
         server.stop().await;
         return could_not_run(format_args!("{}: {error}", path.display()));
     }
-    greet(&server);
+    greet(name, &server);
     let failed = tokio::select! {
         () = either(&mut term, &mut interrupt) => false,
         () = server.failed() => true,
@@ -97,7 +98,7 @@ async fn either(term: &mut Signal, interrupt: &mut Signal) {
 }
 
 /// Says where to play: the one thing that a person who just started the server wants to know.
-fn greet(server: &Server) {
+fn greet(name: &str, server: &Server) {
     let addresses = server.addresses();
     let mut text = String::new();
     for (what, path, address) in [("play ", "", addresses.play), ("admin", "admin", addresses.admin)] {
@@ -105,10 +106,7 @@ fn greet(server: &Server) {
             text.push_str(&format!("  {what}  http://{address}/{path}\n"));
         }
     }
-    let line = format!(
-        "{} is ready\n{text}  stop   Ctrl-C (rooms are saved; they go on when it starts again)\n",
-        server.name()
-    );
+    let line = format!("{name} is ready\n{text}  stop   Ctrl-C (rooms are saved; they go on when it starts again)\n");
     // A closed standard output is no reason to end.
     drop(std::io::stdout().write_all(line.as_bytes()));
 }

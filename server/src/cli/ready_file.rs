@@ -7,14 +7,36 @@ use serde::{Deserialize, Serialize};
 /// Content of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadyFile {
-    /// Players' port.
+    /// Players' port, as `http://ADDRESS`.
+    #[serde(with = "url")]
     pub play: Option<SocketAddr>,
-    /// Admin port.
+    /// Admin port, as `http://ADDRESS`.
+    #[serde(with = "url")]
     pub admin: Option<SocketAddr>,
     /// Links' port; absent while links are a channel within the process.
     pub link: Option<SocketAddr>,
     /// Process id.
     pub pid: u32,
+}
+
+/// Addresses as URLs: a script opens them as they are.
+mod url {
+    use std::net::SocketAddr;
+
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(address: &Option<SocketAddr>, to: S) -> Result<S::Ok, S::Error> {
+        match address {
+            Some(address) => to.collect_str(&format_args!("http://{address}")),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
+        let Some(text) = Option::<String>::deserialize(from)? else { return Ok(None) };
+        let address = text.trim_start_matches("http://").trim_end_matches('/');
+        address.parse().map(Some).map_err(|_| D::Error::custom(format!("{text:?}; expected http://ADDRESS:PORT")))
+    }
 }
 
 /// Writes the file whole or not at all: who waits for it never reads half of it.
@@ -53,7 +75,10 @@ mod tests {
             ReadyFile { play: "127.0.0.1:7777".parse().ok(), admin: "[::1]:7778".parse().ok(), link: None, pid: 7 };
         write(&path, &content).expect("written");
         let text = std::fs::read_to_string(&path).expect("read");
-        assert_eq!(text, "{\"play\":\"127.0.0.1:7777\",\"admin\":\"[::1]:7778\",\"link\":null,\"pid\":7}\n");
+        assert_eq!(
+            text,
+            "{\"play\":\"http://127.0.0.1:7777\",\"admin\":\"http://[::1]:7778\",\"link\":null,\"pid\":7}\n"
+        );
         content.pid = 8;
         write(&path, &content).expect("replaced");
         assert_eq!(read(&path).expect("read"), content);

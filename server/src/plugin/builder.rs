@@ -9,7 +9,7 @@ use bevy_ecs::{
     entity::Entity,
     observer::IntoObserver,
     resource::Resource,
-    schedule::{IntoScheduleConfigs, Schedule},
+    schedule::IntoScheduleConfigs,
     system::{In, IntoSystem, ScheduleSystem},
     world::FromWorld,
 };
@@ -18,11 +18,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use tenure_shared::limits;
 
 use super::{
-    Answer, Charged, Fired, Granted, Handlers, Join, Leave, Recipient, Refuse, Request, RewardDue, StageSet, TaskDone,
-    Work,
+    Answer, Charged, Fired, Granted, Handlers, Join, Leave, Recipient, Refuse, Request, RewardDue, TaskDone, Work,
     component::{self, RoomComponent},
     fields,
-    handlers::{TimerHandler, TypedCharge, TypedRequest, TypedTask, TypedWork},
+    handlers::{StageSet, Stages, TimerHandler, TypedCharge, TypedRequest, TypedTask, TypedWork},
     kind::Options,
     messages::{self, RoomMessage},
     names,
@@ -50,6 +49,7 @@ pub struct RoomBuilder {
     options: Options,
     registry: Registry,
     handlers: Handlers,
+    stages: Stages,
     faults: Vec<String>,
 }
 
@@ -61,10 +61,16 @@ const MAX_SEATS: u32 = 10_000;
 impl RoomBuilder {
     pub(super) fn new() -> Self {
         let options = Options { tick_rate: 20, max_seats: 50, grace: None, private: false, auto_dispose: true };
-        Self { options, registry: Registry::default(), handlers: Handlers::default(), faults: Vec::new() }
+        Self {
+            options,
+            registry: Registry::default(),
+            handlers: Handlers::default(),
+            stages: Stages::new(),
+            faults: Vec::new(),
+        }
     }
 
-    pub(super) fn finish(mut self) -> (Options, Registry, Handlers, Vec<String>) {
+    pub(super) fn finish(mut self) -> (Options, Registry, (Handlers, Stages), Vec<String>) {
         for c in &self.registry.components {
             self.faults.extend(c.migrations.faults("component", &c.name));
             if c.scope.is_none() && !c.persisted {
@@ -85,7 +91,7 @@ impl RoomBuilder {
         if names > limits::TABLE_NAMES {
             self.faults.push(format!("{names} names in the name table; at most {}", limits::TABLE_NAMES));
         }
-        (self.options, self.registry, self.handlers, self.faults)
+        (self.options, self.registry, (self.handlers, self.stages), self.faults)
     }
 
     /// Ticks per second, 1 to 120. Default 20.
@@ -205,16 +211,9 @@ impl RoomBuilder {
     }
 
     /// Adds systems to a stage. Those of one call run one after the other, as listed.
-    pub fn systems<M: 'static>(
-        &mut self,
-        stage: Stage,
-        systems: impl IntoScheduleConfigs<ScheduleSystem, M> + Send + 'static,
-    ) -> &mut Self {
-        let set = StageSet(stage, self.handlers.stages.len() as u32);
-        let add = move |schedule: &mut Schedule| {
-            schedule.add_systems(systems.chain().in_set(set));
-        };
-        self.handlers.stages.push((set, Box::new(add)));
+    pub fn systems<M>(&mut self, stage: Stage, systems: impl IntoScheduleConfigs<ScheduleSystem, M>) -> &mut Self {
+        let set = StageSet(stage, self.stages.len() as u32);
+        self.stages.push((set, systems.chain().in_set(set)));
         self
     }
 

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, marker::PhantomData, sync::Arc};
 
 use bevy_ecs::{
     entity::Entity,
-    schedule::{Schedule, SystemSet},
-    system::{BoxedSystem, In},
+    schedule::{ScheduleConfigs, SystemSet},
+    system::{BoxedSystem, In, ScheduleSystem},
     world::World,
 };
 use bytes::Bytes;
@@ -28,11 +28,12 @@ pub(crate) type AddObserver = Box<dyn FnOnce(&mut World) + Send>;
 /// A system of one world with a typed input.
 pub(crate) type Hook<I, O = ()> = BoxedSystem<In<I>, O>;
 
-/// What one room runs.
+/// Systems by stage, before they are a schedule. They are not `Send`; the schedule is.
+pub(crate) type Stages = Vec<(StageSet, ScheduleConfigs<ScheduleSystem>)>;
+
+/// What one room runs besides its stages.
 #[derive(Default)]
 pub(crate) struct Handlers {
-    /// Systems of the stages, not configured yet: what bevy makes of them cannot go to another thread, and a room must.
-    pub(crate) stages: Vec<(StageSet, Box<dyn FnOnce(&mut Schedule) + Send>)>,
     /// Make resources that are not kept.
     pub(crate) scratch: Vec<fn(&mut World)>,
     pub(crate) startup: Vec<BoxedSystem>,

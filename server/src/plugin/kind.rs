@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tenure_shared::wire::{TableRow, table_hash};
 
-use super::{Handlers, RoomBuilder, registry::Registry};
+use super::{Handlers, RoomBuilder, handlers::Stages, registry::Registry};
 
 /// Builds a kind of room. Any `Fn(&mut RoomBuilder)` is one. It runs once for the kind and once for each room, and must register the
 /// same things each time.
@@ -49,7 +49,7 @@ impl RoomKind {
     pub fn new(name: &str, plugin: impl RoomPlugin) -> Result<Arc<Self>, Vec<String>> {
         let mut room = RoomBuilder::new();
         plugin.build(&mut room);
-        let (options, mut registry, handlers, mut faults) = room.finish();
+        let (options, mut registry, (handlers, _), mut faults) = room.finish();
         faults.extend(super::names::fault("kind of room", name));
         if !faults.is_empty() {
             return Err(faults.into_iter().map(|fault| format!("room kind {name:?}: {fault}")).collect());
@@ -69,7 +69,7 @@ impl RoomKind {
     }
 
     /// Systems for one room; `None` if the plugin registers something else than it did at first.
-    pub(crate) fn handlers(&self) -> Option<Handlers> {
+    pub(crate) fn handlers(&self) -> Option<(Handlers, Stages)> {
         let mut room = RoomBuilder::new();
         self.plugin.build(&mut room);
         let (options, mut registry, handlers, faults) = room.finish();

@@ -23,7 +23,7 @@ mod values;
 pub use answer::{Answer, Refuse, ReplyTo};
 pub use builder::{ComponentBuilder, MessageBuilder, ResourceBuilder, RoomBuilder, Stage, TimerBuilder};
 pub(crate) use component::{Collector, Holder};
-pub(crate) use handlers::{Handlers, Hook, RequestOutcome, StageSet, run};
+pub(crate) use handlers::{Handlers, Hook, RequestOutcome, run};
 pub use hooks::{Charged, Fired, Granted, Join, Leave, Outcome, Request, TaskDone, Work};
 pub use kind::{RoomKind, RoomPlugin};
 pub(crate) use registry::{Filter, Migrations, Registry, Scope};

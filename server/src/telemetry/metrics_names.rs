@@ -78,6 +78,7 @@ metrics! {
     Counter "tenure_room_stalls_total" [] "Ticks that did not return in time, found by the watchdog.";
     Counter "tenure_room_faults_total" ["kind"] "Panics and other failures of rooms that were restored from their checkpoint.";
     Counter "tenure_room_errors_total" ["kind"] "Faults of game code that a room went on after, such as a message of an unregistered type.";
+    Counter "tenure_room_command_errors_total" [] "Commands of game code without effect, such as one for an entity that had gone.";
     Histogram "tenure_room_checkpoint_bytes" ["kind"] "Sizes of checkpoints.";
     Counter "tenure_room_gateway_lost_total" [] "Gateways that a room gave up because their mailbox stayed full; their members get a snapshot.";
     Counter "tenure_room_known_forgotten_total" [] "Players forgotten because a room knows more than `room.max_known`.";

@@ -11,11 +11,14 @@ use std::{
 
 use bytes::Bytes;
 use tenure::{
-    link::{Attach, Attached, ConnId, Downlink, GatewayId, Input, Mode, Node as _, ToGateway, ToNode, Uplink},
+    link::{
+        Attach, Attached, ConnId, Downlink, GatewayId, Input, Mode, Node as _, RestoredMember, ToGateway, ToNode,
+        Uplink,
+    },
     ownership::{Options, Ownership, Times},
     room::host::{HostConfig, HostParts, RoomHost},
     runtime::{Clock, Rng, Shutdown, Tasks, mailbox::Refused},
-    store::{Backend, BoxFuture, Command, Error, MemberInfo, Memory, Stamped, Store, model::Rules},
+    store::{self, Backend, BoxFuture, Command, Embedded, Error, MemberInfo, Memory, Stamped, Store, model::Rules},
     timers::RewardBook,
 };
 use tenure_shared::{Generation, PlayerId, RoomId, SeatId, Seq, Term, Tick};
@@ -43,7 +46,7 @@ pub struct Weather {
 }
 
 struct Stormy {
-    inner: Memory,
+    inner: Box<dyn Backend>,
     weather: Arc<Weather>,
     clock: Clock,
 }
@@ -89,8 +92,18 @@ pub struct World {
 impl World {
     pub fn new() -> Self {
         let clock = Clock::system();
+        Self::on(Box::new(Memory::new(clock.clone(), Rules::default())), clock)
+    }
+
+    /// On a store in a folder, as in production.
+    pub fn on_disk(folder: &std::path::Path) -> Self {
+        let clock = Clock::system();
+        let disk = Embedded::open(folder, clock.clone(), store::Options::default()).expect("a data folder");
+        Self::on(Box::new(disk), clock)
+    }
+
+    fn on(inner: Box<dyn Backend>, clock: Clock) -> Self {
         let weather = Arc::<Weather>::default();
-        let inner = Memory::new(clock.clone(), Rules::default());
         let store = Store::new(Stormy { inner, weather: weather.clone(), clock: clock.clone() }, clock.clone());
         let config = HostConfig {
             shards: SHARDS,
@@ -251,6 +264,14 @@ pub struct Gateway {
 pub struct Socket {
     pub conn: ConnId,
     pub attached: Attached,
+}
+
+impl Socket {
+    /// After a restore in place.
+    pub fn renewed(mut self, member: &RestoredMember) -> Self {
+        self.attached.generation = member.generation;
+        self
+    }
 }
 
 impl Gateway {

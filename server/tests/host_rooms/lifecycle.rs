@@ -170,3 +170,26 @@ async fn joins_while_a_room_ends_get_the_old_room_or_a_clean_answer() {
         "no item outlives its room"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_room_that_ends_and_is_made_anew_pays_each_time() {
+    let world = World::new();
+    let node = world.node().await;
+    let gateway = node.gateway();
+    for round in 1..=3 {
+        let ann = gateway.join(&room("a"), "ann");
+        // In every life at the same tick after the beginning, as a game does at the end of a match.
+        gateway.say(&ann, 1, &Say::Gift(5));
+        for _ in 0..2_000 {
+            if world.gold("ann").await == round * 5 {
+                break;
+            }
+            world.pass(Duration::from_millis(5));
+        }
+        assert_eq!(world.gold("ann").await, round * 5, "a grant of a later life is another grant (H6)");
+        gateway.say(&ann, 2, &Say::End);
+        world.until("its sockets are closed", || gateway.closed(ann.conn) == Some(CloseCode::RoomError));
+        world.until("it is gone", || node.host.status().rooms == 0);
+        assert_eq!(world.store.load(&room("a")).await.unwrap(), None);
+    }
+}

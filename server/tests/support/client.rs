@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use tenure_shared::{
-    RoomId, Seq, Term, Tick,
+    Seq, Term, Tick,
     delta::{View, ViewBounds},
     msgpack::Bounds,
     wire::{ClientMessage, Granted, Joined, ServerMessage, ServerMessages, Space, TableRow, Wanted},
@@ -15,37 +15,37 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungsten
 use super::process::PATIENCE;
 
 /// A player.
-pub struct Player {
+pub(crate) struct Player {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     /// The guest token, once known.
-    pub token: Option<String>,
+    pub(crate) token: Option<String>,
     /// Player id.
-    pub id: String,
+    pub(crate) id: String,
     /// The answer to the join.
-    pub joined: Option<Joined>,
+    pub(crate) joined: Option<Joined>,
     /// The room, as shown.
-    pub view: View,
+    pub(crate) view: View,
     /// The name table.
-    pub table: Vec<TableRow>,
+    pub(crate) table: Vec<TableRow>,
     /// Newest (term, tick) shown.
-    pub shown: (Term, Tick),
+    pub(crate) shown: (Term, Tick),
     /// Marks.
-    pub applied: u64,
+    pub(crate) applied: u64,
     /// Marks.
-    pub saved: u64,
+    pub(crate) saved: u64,
     /// Next number to send.
-    pub next: u64,
+    pub(crate) next: u64,
     /// Grants shown.
-    pub grants: Vec<Granted>,
+    pub(crate) grants: Vec<Granted>,
     /// Answers by request: payload, or (code, message).
-    pub answers: HashMap<u32, Result<Vec<u8>, (String, String)>>,
+    pub(crate) answers: HashMap<u32, Result<Vec<u8>, (String, String)>>,
     kept: Vec<(u64, Vec<u8>)>,
     requests: u32,
 }
 
 impl Player {
     /// Connects and logs in as a guest.
-    pub async fn connect(url: &str, token: Option<String>) -> Self {
+    pub(crate) async fn connect(url: &str, token: Option<String>) -> Self {
         let start = std::time::Instant::now();
         let socket = loop {
             match connect_async(url).await {
@@ -79,7 +79,7 @@ impl Player {
     }
 
     /// Joins (or creates) the room of this name.
-    pub async fn join(url: &str, kind: &str, name: &str) -> Self {
+    pub(crate) async fn join(url: &str, kind: &str, name: &str) -> Self {
         let mut player = Self::connect(url, None).await;
         let wanted = Wanted { kind, region: None, name: Some(name) };
         let id = player.request_id();
@@ -89,7 +89,7 @@ impl Player {
     }
 
     /// Opens a new socket and takes the seat again, as a client does after a drop; then sends what is owed.
-    pub async fn resume(mut self, url: &str) -> Self {
+    pub(crate) async fn resume(mut self, url: &str) -> Self {
         let old = self.joined.take().expect("it had joined");
         drop(self.socket);
         let mut player = Self::connect(url, self.token.take()).await;
@@ -120,7 +120,7 @@ impl Player {
     }
 
     /// The number of a name in the table.
-    pub fn number(&self, space: Space, name: &str) -> u16 {
+    pub(crate) fn number(&self, space: Space, name: &str) -> u16 {
         self.table
             .iter()
             .find(|row| row.space == space && row.name == name)
@@ -129,7 +129,7 @@ impl Player {
     }
 
     /// Sends a message to the room, by name; `payload` is MessagePack.
-    pub async fn send(&mut self, name: &str, payload: &[u8]) {
+    pub(crate) async fn send(&mut self, name: &str, payload: &[u8]) {
         let kind = self.number(Space::Message, name);
         let seq = self.next;
         let mut bytes = Vec::new();
@@ -138,7 +138,7 @@ impl Player {
     }
 
     /// Sends a request and waits for its answer.
-    pub async fn request(&mut self, name: &str, payload: &[u8]) -> Result<Vec<u8>, (String, String)> {
+    pub(crate) async fn request(&mut self, name: &str, payload: &[u8]) -> Result<Vec<u8>, (String, String)> {
         let kind = self.number(Space::Request, name);
         let (seq, id) = (self.next, self.request_id());
         let mut bytes = Vec::new();
@@ -149,7 +149,7 @@ impl Player {
     }
 
     /// Reads until the condition holds.
-    pub async fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+    pub(crate) async fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
         let limit = tokio::time::sleep(PATIENCE);
         tokio::pin!(limit);
         while !done(self) {
@@ -167,7 +167,7 @@ impl Player {
     }
 
     /// Reads until the socket is closed: the close code, if one came.
-    pub async fn closed(&mut self) -> Option<u16> {
+    pub(crate) async fn closed(&mut self) -> Option<u16> {
         let read = async {
             while let Some(message) = self.socket.next().await {
                 match message {
@@ -182,14 +182,9 @@ impl Player {
     }
 
     /// Values of a component, for all entities that have it.
-    pub fn all(&self, component: &str) -> Vec<(u64, Vec<u8>)> {
+    pub(crate) fn all(&self, component: &str) -> Vec<(u64, Vec<u8>)> {
         let number = self.number(Space::Component, component);
         self.view.entities().iter().filter_map(|(id, c)| Some((*id, c.get(&number)?.clone()))).collect()
-    }
-
-    /// The room.
-    pub fn room(&self) -> RoomId {
-        self.joined.as_ref().expect("joined").room.clone()
     }
 
     fn request_id(&mut self) -> u32 {

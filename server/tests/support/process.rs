@@ -8,42 +8,42 @@ use std::{
 };
 
 /// Longest that a test waits for a condition.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running demo.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
     /// `ws://…/ws`
-    pub ws: String,
+    pub(crate) ws: String,
     /// `http://…` of the player port.
-    pub play: String,
+    pub(crate) play: String,
     /// `http://…` of the admin port.
-    pub admin: String,
+    pub(crate) admin: String,
 }
 
 /// What a server needs to start: kept over restarts, so that the same data is found again.
-pub struct Home {
+pub(crate) struct Home {
     /// Folder of the test.
-    pub dir: tempfile::TempDir,
+    pub(crate) dir: tempfile::TempDir,
     /// Further arguments of `serve`.
-    pub args: Vec<String>,
+    pub(crate) args: Vec<String>,
     port: u16,
 }
 
 impl Home {
     /// A new folder.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { dir: tempfile::tempdir().expect("temp folder"), args: Vec::new(), port: 0 }
     }
 
     /// Adds `--set key=value`.
-    pub fn set(mut self, setting: &str) -> Self {
+    pub(crate) fn set(mut self, setting: &str) -> Self {
         self.args.extend(["--set".into(), setting.into()]);
         self
     }
 
     /// Uses these reward schedules.
-    pub fn rewards(mut self, text: &str) -> Self {
+    pub(crate) fn rewards(mut self, text: &str) -> Self {
         let path = self.dir.path().join("rewards.toml");
         std::fs::write(&path, text).expect("rewards file");
         self.args.extend(["--rewards".into(), path.display().to_string()]);
@@ -51,12 +51,12 @@ impl Home {
     }
 
     /// The data folder.
-    pub fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 
     /// `demo serve …` with free ports (the same play port again after the first start).
-    pub fn command(&self, ready: &Path) -> Command {
+    pub(crate) fn command(&self, ready: &Path) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
         command
             .arg("serve")
@@ -73,7 +73,7 @@ impl Home {
     }
 
     /// Starts a server and waits until it is ready.
-    pub fn start(&mut self) -> Server {
+    pub(crate) fn start(&mut self) -> Server {
         let ready = self.dir.path().join("ready.json");
         drop(std::fs::remove_file(&ready));
         let log = std::fs::OpenOptions::new()
@@ -107,25 +107,25 @@ impl Home {
     }
 
     /// What the servers of this home have printed.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("server.log")).unwrap_or_default()
     }
 }
 
 impl Server {
     /// Its process id.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// kill -9.
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().expect("kill");
         self.child.wait().expect("wait");
     }
 
     /// SIGTERM, and its exit status.
-    pub fn terminate(mut self) -> ExitStatus {
+    pub(crate) fn terminate(mut self) -> ExitStatus {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("kill");
         let start = Instant::now();
@@ -147,7 +147,7 @@ impl Drop for Server {
 }
 
 /// Runs the demo with these arguments to its end: exit code, standard output, standard error.
-pub fn run(args: &[&str], dir: &Path) -> (Option<i32>, String, String) {
+pub(crate) fn run(args: &[&str], dir: &Path) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_demo"))
         .args(args)
         .current_dir(dir)
@@ -159,7 +159,7 @@ pub fn run(args: &[&str], dir: &Path) -> (Option<i32>, String, String) {
 }
 
 /// `GET url` of a plain HTTP server: status and body.
-pub fn get(url: &str) -> (u16, String) {
+pub(crate) fn get(url: &str) -> (u16, String) {
     use std::io::Write as _;
     let rest = url.trim_start_matches("http://");
     let (address, path) = rest.split_once('/').unwrap_or((rest, ""));

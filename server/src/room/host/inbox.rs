@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use tenure_shared::{Generation, PlayerId, RoomId, SeatId};
 
 use super::{
+    actor::DISPOSE_JOB,
     config::{ROOM_EVENTS, ROOM_INPUTS},
     executor::Wake,
     loading::Loaded,
@@ -211,8 +212,10 @@ impl RoomHandle {
         !self.inbox.lock().events.is_empty()
     }
 
-    pub(super) fn take_inputs(&self) -> Vec<Input> {
-        std::mem::take(&mut self.inbox.lock().inputs)
+    /// All inputs, for an empty list whose memory the next ones use.
+    pub(super) fn swap_inputs(&self, empty: &mut Vec<Input>) {
+        empty.clear();
+        std::mem::swap(&mut self.inbox.lock().inputs, empty);
     }
 
     /// All wishes; or, between ticks, those at the front that need no tick.
@@ -239,8 +242,13 @@ impl RoomHandle {
     /// Ends the inbox if nothing waits in it that needs the room (H4, LESSONS C48): who comes later looks the room up again.
     pub(super) fn close(&self, force: bool) -> bool {
         let mut inbox = self.inbox.lock();
-        let wanted = inbox.wishes.iter().any(|w| matches!(w, Wish::Attach(_)))
-            || inbox.events.iter().any(|e| matches!(e, Event::Work(_) | Event::Granted(..)));
+        let wants = |event: &Event| match event {
+            // Its own deletion needs no loaded room.
+            Event::Work(work) => &*work.item.id.job != DISPOSE_JOB,
+            Event::Granted(..) => true,
+            _ => false,
+        };
+        let wanted = inbox.wishes.iter().any(|w| matches!(w, Wish::Attach(_))) || inbox.events.iter().any(wants);
         if wanted && !force {
             return false;
         }

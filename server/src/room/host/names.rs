@@ -6,24 +6,45 @@ fn kind(kind: &str) -> String {
     kind.to_owned()
 }
 
-/// A tick ran.
-pub(super) fn ticked(of: &str, took: Duration, overran: bool) {
-    metrics::counter!("tenure_room_ticks_total", "kind" => kind(of)).increment(1);
-    metrics::histogram!("tenure_room_tick_seconds", "kind" => kind(of)).record(took.as_secs_f64());
-    if overran {
-        metrics::counter!("tenure_room_tick_overruns_total", "kind" => kind(of)).increment(1);
+/// The metrics of every tick, looked up once per room and not once per tick.
+pub(super) struct TickMeters {
+    ticks: metrics::Counter,
+    seconds: metrics::Histogram,
+    late: metrics::Histogram,
+    overruns: metrics::Counter,
+    dropped: metrics::Counter,
+}
+
+impl TickMeters {
+    pub(super) fn of(of: &str) -> Self {
+        Self {
+            ticks: metrics::counter!("tenure_room_ticks_total", "kind" => kind(of)),
+            seconds: metrics::histogram!("tenure_room_tick_seconds", "kind" => kind(of)),
+            late: metrics::histogram!("tenure_room_tick_late_seconds", "kind" => kind(of)),
+            overruns: metrics::counter!("tenure_room_tick_overruns_total", "kind" => kind(of)),
+            dropped: metrics::counter!("tenure_room_ticks_dropped_total", "kind" => kind(of)),
+        }
     }
-}
 
-/// How late a tick began.
-pub(super) fn lateness(of: &str, late: Duration) {
-    metrics::histogram!("tenure_room_tick_late_seconds", "kind" => kind(of)).record(late.as_secs_f64());
-}
+    /// A tick ran.
+    pub(super) fn ticked(&self, took: Duration, overran: bool) {
+        self.ticks.increment(1);
+        self.seconds.record(took.as_secs_f64());
+        if overran {
+            self.overruns.increment(1);
+        }
+    }
 
-/// Ticks that were given up after a stall.
-pub(super) fn dropped(of: &str, ticks: u64) {
-    if ticks > 0 {
-        metrics::counter!("tenure_room_ticks_dropped_total", "kind" => kind(of)).increment(ticks);
+    /// How late a tick began.
+    pub(super) fn late(&self, late: Duration) {
+        self.late.record(late.as_secs_f64());
+    }
+
+    /// Ticks that were given up after a stall.
+    pub(super) fn dropped(&self, ticks: u64) {
+        if ticks > 0 {
+            self.dropped.increment(ticks);
+        }
     }
 }
 

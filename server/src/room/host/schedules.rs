@@ -23,8 +23,9 @@ const PREFIX: &str = "schedule/";
 pub(super) struct Occurrences {
     // By schedule and scheduled_for: when it is due.
     pending: BTreeMap<(Arc<str>, Wall), Wall>,
-    // Last told to the world.
+    // Last told to the world, and whether anything moved since.
     told: BTreeMap<Arc<str>, Option<Wall>>,
+    moved: bool,
 }
 
 /// What the store must be told.
@@ -63,6 +64,7 @@ impl Occurrences {
             }
         }
         self.pending.clear();
+        self.moved = true;
         for schedule in book.for_room(room) {
             let now = schedule.undelayed(now, room);
             let have = have.remove(schedule.id().as_ref()).unwrap_or_default();
@@ -74,7 +76,9 @@ impl Occurrences {
             change.dropped += decided.dropped;
             let wanted: Vec<Wall> = decided.run.into_iter().chain(decided.next).collect();
             for (at, stored) in &have {
-                if wanted.contains(at) || !stored.payload.is_empty() {
+                // One whose handler failed, or that a person made due again, is tried until it is done or parked.
+                let begun = !stored.payload.is_empty() || stored.attempt > 0 || stored.due != schedule.due(*at, room);
+                if wanted.contains(at) || begun {
                     self.pending.insert((schedule.id().clone(), *at), stored.due);
                 } else {
                     change.cancelled.push(stored.id.clone());
@@ -97,6 +101,7 @@ impl Occurrences {
         let mut change = Change::default();
         let Some((schedule, at)) = occurrence(id) else { return change };
         self.pending.remove(&(schedule.into(), at));
+        self.moved = true;
         let Some(schedule) = book.for_room(&id.room).find(|s| s.id().as_ref() == schedule) else {
             return change;
         };
@@ -119,12 +124,14 @@ impl Occurrences {
             && let Some(old) = self.pending.get_mut(&(schedule.into(), at))
         {
             *old = due;
+            self.moved = true;
         }
     }
 
     /// The room becomes dormant: occurrences that could have no effect there are taken back.
     pub(super) fn leave(&mut self, book: &RewardBook, room: &RoomId) -> Vec<WorkId> {
         let mut cancelled = Vec::new();
+        self.moved = true;
         for schedule in book.for_room(room).filter(|s| s.audience() == Audience::Present) {
             self.pending.retain(|(id, at), _| {
                 let stays = id != schedule.id();
@@ -144,6 +151,9 @@ impl Occurrences {
 
     /// Next due time per schedule, for the world: changes since the last call only.
     pub(super) fn news(&mut self) -> Vec<(Arc<str>, Option<Wall>)> {
+        if !std::mem::take(&mut self.moved) {
+            return Vec::new();
+        }
         let mut next: BTreeMap<Arc<str>, Option<Wall>> = self.told.keys().map(|id| (id.clone(), None)).collect();
         for ((id, _), due) in &self.pending {
             let slot = next.entry(id.clone()).or_default();
@@ -158,6 +168,7 @@ impl Occurrences {
     /// The world is a new one: it is told everything again.
     pub(super) fn tell_again(&mut self) {
         self.told.clear();
+        self.moved = true;
     }
 
     fn add(&mut self, schedule: &Schedule, room: &RoomId, at: Wall, change: &mut Change) {
@@ -284,6 +295,11 @@ grant = { gold = 100 }
         assert_eq!(change.cancelled, [], "its first page is paid: it is finished");
 
         stored[0].payload = Bytes::new();
+        stored[0].attempt = 1;
+        let change = Occurrences::default().reconcile(&book(), &room(), &stored, at(600));
+        assert_eq!(change.cancelled, [], "it failed once: it is tried again, and never dropped");
+
+        stored[0].attempt = 0;
         stored[0].parked = Some("failed".into());
         let change = Occurrences::default().reconcile(&book(), &room(), &stored, at(6));
         assert_eq!((keys(&change.scheduled), change.cancelled), (vec![], vec![]));

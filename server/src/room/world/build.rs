@@ -52,8 +52,8 @@ impl RoomWorld {
         seed: u64,
         wall: Wall,
     ) -> Result<Self, WorldError> {
-        let tick = first_tick(kind.tick_rate(), wall);
-        let start = Start { room, term, tick, version: 0, born: wall, now: 0, wall, rng: RngState::seeded(seed) };
+        let start =
+            Start { room, term, tick: Tick(0), version: 0, born: wall, now: 0, wall, rng: RngState::seeded(seed) };
         let mut this = Self::bare(kind, settings, start)?;
         this.default_resources();
         this.observe();
@@ -68,7 +68,7 @@ impl RoomWorld {
     /// A world with everything but entities, game resources and observers.
     pub(super) fn bare(kind: &Arc<RoomKind>, settings: &WorldSettings, start: Start) -> Result<Self, WorldError> {
         let unstable = || WorldError::Unstable(kind.name().to_owned());
-        let mut handlers = kind.handlers().ok_or_else(unstable)?;
+        let (mut handlers, mut stages) = kind.handlers().ok_or_else(unstable)?;
         let registry = kind.registry();
         let mut world = World::new();
         let dt = 1_000_000_000 / u64::from(kind.tick_rate().max(1));
@@ -114,13 +114,12 @@ impl RoomWorld {
         registry.messages.iter().for_each(|(_, message)| message.init(&mut world));
         let replicator = Replicator::new(registry, &mut world);
         let mut schedule = Schedule::default();
-        let mut stages = std::mem::take(&mut handlers.stages);
         stages.sort_by_key(|(set, _)| *set);
         for pair in stages.windows(2) {
             schedule.configure_sets((pair[0].0, pair[1].0).chain());
         }
-        for (_, add) in stages {
-            add(&mut schedule);
+        for (_, systems) in stages {
+            schedule.add_systems(systems);
         }
         handlers.initialize(&mut world);
         Ok(Self {
@@ -173,13 +172,6 @@ impl RoomWorld {
             observer(&mut self.world);
         }
     }
-}
-
-/// Where the ticks of a room that is made now begin: above all that an earlier room of its name can have shown under the same term
-/// (H7). This line rises twice as fast as rooms tick, so that no pacing and no drift of a clock brings a room above it.
-fn first_tick(tick_rate: u32, now: Wall) -> Tick {
-    let half_tick = u64::from(500_000 / tick_rate.max(1)).max(1);
-    Tick(now.0 / half_tick)
 }
 
 /// A command for an entity that has gone in the meantime is everyday life in a game (two players take one coin): it is logged and

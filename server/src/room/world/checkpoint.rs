@@ -75,8 +75,8 @@ impl RoomWorld {
     pub fn checkpoint(&mut self, dormant: bool) -> Checkpoint {
         self.version += 1;
         self.dirty = false;
-        for seat in self.seats.values().filter(|seat| seat.link.is_some()) {
-            self.known.touch(&seat.player, self.wall);
+        for player in self.present().cloned().collect::<Vec<_>>() {
+            self.known.touch(&player, self.wall);
         }
         self.remember_save(self.version);
         let stored = self.stored();

@@ -30,7 +30,10 @@ use tenure_shared::{PlayerId, RoomId, SeatId, Seq, Term, Tick};
 use self::{inputs::InputQueue, known::Known, seats::SeatState};
 use crate::{
     link::{GatewayId, ToGateway},
-    plugin::{Handlers, RoomKind, params},
+    plugin::{
+        Handlers, RoomKind,
+        params::{self, TickState},
+    },
     replication::Replicator,
     runtime::Wall,
     store::{GrantId, RoomSummary},
@@ -115,6 +118,15 @@ impl RoomWorld {
         self.term = term;
     }
 
+    /// A new room goes on from this tick instead of 0. One that was deleted and made anew under the same term must not use a (term,
+    /// tick) of its former life again: they order frames and name grants (H6, H7).
+    pub fn begin_at(&mut self, tick: Tick) {
+        self.tick = self.tick.max(tick);
+        if let Some(mut state) = self.world.get_resource_mut::<TickState>() {
+            state.n = self.tick.0;
+        }
+    }
+
     /// The last tick.
     pub fn tick_number(&self) -> Tick {
         self.tick
@@ -183,3 +195,9 @@ impl std::fmt::Debug for RoomWorld {
         write!(f, "RoomWorld({}, term {}, tick {}, {} seats)", self.room, self.term, self.tick, self.seats.len())
     }
 }
+
+/// A room ticks on whatever thread its host gives it.
+const _: fn() = || {
+    fn sends<T: Send>() {}
+    sends::<RoomWorld>();
+};

@@ -38,8 +38,7 @@ impl RoomWorld {
     /// Players of the audience after `cursor`, by id, at most `limit`.
     fn audience(&self, reward: &Reward, cursor: Option<&PlayerId>, limit: usize) -> Vec<PlayerId> {
         let after = |player: &&PlayerId| cursor.is_none_or(|cursor| *player > cursor);
-        let present: BTreeSet<&PlayerId> =
-            self.seats.values().filter(|seat| seat.link.is_some()).map(|seat| &seat.player).collect();
+        let present: BTreeSet<&PlayerId> = self.present().collect();
         match reward.audience {
             Audience::Present => present.into_iter().filter(after).take(limit).cloned().collect(),
             Audience::Active(within) => {

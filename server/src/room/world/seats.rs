@@ -168,6 +168,12 @@ impl RoomWorld {
         Some((gateway, ToGateway::Snapshot { conn, term: self.term, tick: self.tick, bytes }))
     }
 
+    /// Players whom the game takes for connected: those, too, whom gateways are about to attach again after a move.
+    pub(super) fn present(&self) -> impl Iterator<Item = &PlayerId> {
+        let connected = |seat: &&SeatState| self.world.get::<Seat>(seat.entity).is_some_and(|seat| seat.connected);
+        self.seats.values().filter(connected).map(|seat| &seat.player)
+    }
+
     pub(super) fn seat_of(&self, player: &PlayerId) -> Option<SeatId> {
         let entity = self.world.get_resource::<SeatIndex>()?.by_player.get(player)?;
         self.world.get::<Seat>(*entity).map(|seat| seat.id)

@@ -79,6 +79,7 @@ impl Actor {
             return self.park(&format!("its checkpoint has {size} bytes; room.max_checkpoint is {limit}"), now);
         }
         self.unacked += 1;
+        self.cancelling.extend(request.cancelled.iter().cloned());
         self.shard.commit(&self.handle.room, Request { checkpoint: Some(checkpoint), ..request });
     }
 
@@ -109,6 +110,7 @@ impl Actor {
         self.saving = false;
         for id in &durable.items {
             self.work.remove(id);
+            self.cancelling.remove(id);
         }
         let before = self.results.len();
         self.results.retain(|_, (position, _)| !durable.trimmed.contains(position));

@@ -30,12 +30,13 @@ use super::{
     executor::{Activity, Next},
     inbox::{Event, RoomHandle, Stage, Wish},
     loading::{self, Loaded},
+    names::TickMeters,
     pacing::Pacer,
     schedules::Occurrences,
     shard::Shard,
 };
 use crate::{
-    link::{GatewayId, ToGateway},
+    link::{GatewayId, Input, ToGateway},
     plugin::{RoomKind, TaskResult},
     room::world::{Attachment, DueWork, GrantResult, Reached, RoomWorld},
     runtime::{Mono, Shutdown, Wall},
@@ -84,9 +85,14 @@ pub(super) struct Actor {
     // Answers that wait for the first checkpoint.
     withheld: Vec<(GatewayId, ToGateway)>,
     mail: Mail,
+    meters: TickMeters,
+    // Empty between ticks.
+    inputs: Vec<Input>,
     // Items in this room's hands, from the hand-over until their commit is acknowledged.
     work: HashMap<WorkId, WorkItem>,
     due: VecDeque<DueWork>,
+    // Items taken back by requests on their way.
+    cancelling: BTreeSet<WorkId>,
     occurrences: Occurrences,
     dispose_items: BTreeSet<WorkId>,
     // When it is to be deleted, unless somebody comes.
@@ -120,6 +126,7 @@ impl Actor {
         let period = std::time::Duration::from_secs(1) / kind.tick_rate().max(1);
         let pacer = Pacer::new(period, host.config.catch_up_ticks, hash, now);
         let tasks = host.shutdown.child();
+        let meters = TickMeters::of(kind.name());
         Self {
             host,
             handle,
@@ -136,8 +143,11 @@ impl Actor {
             saving: false,
             withheld: Vec::new(),
             mail: Mail::default(),
+            meters,
+            inputs: Vec::new(),
             work: HashMap::new(),
             due: VecDeque::new(),
+            cancelling: BTreeSet::new(),
             occurrences: Occurrences::default(),
             dispose_items: BTreeSet::new(),
             dispose_due: None,
@@ -187,9 +197,8 @@ impl Actor {
     }
 
     fn on_work(&mut self, work: DueWork) {
-        let id = &work.item.id;
-        if self.world.is_some() && (!self.occurrences.knows(id) || &*id.job == DISPOSE_JOB) {
-            // Taken back by a commit that is still on its way.
+        if self.cancelling.contains(&work.item.id) {
+            // The commit that takes it back is still on its way.
             return;
         }
         // Handed over again after a fault: it is in hand already.
@@ -243,6 +252,10 @@ impl Actor {
         }
         self.set_phase(Phase::Gone);
         self.host.rooms.remove(&self.handle);
+        if self.handle.has_events() {
+            // Work that it has not looked at is for its next life.
+            self.shard.give_back(&self.handle.room, &[]);
+        }
         self.host.progress.notify_waiters();
         true
     }

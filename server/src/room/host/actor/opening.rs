@@ -3,9 +3,10 @@
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
 };
 
-use tenure_shared::codes::ErrorCode;
+use tenure_shared::{Term, Tick, codes::ErrorCode};
 
 use super::{
     super::{
@@ -19,7 +20,7 @@ use super::{
 use crate::{
     link::{Attach, Mode, ToGateway},
     room::world::RoomWorld,
-    runtime::Mono,
+    runtime::{Mono, Wall},
     store::{Checkpoint, Error, WorkItem},
 };
 
@@ -28,6 +29,15 @@ pub(in crate::room::host) const DISPOSE_JOB: &str = "tenure/dispose";
 
 /// After this a refused attach may be sent again, milliseconds.
 pub(in crate::room::host) const RETRY_AFTER: u32 = 1_000;
+
+/// Before the first tick of a room that is made at `now`: as many ticks as the term is old, and a thousandth more, since the clock that
+/// paces ticks and the store's may differ by a little. A former life of the room under this term cannot have come so far.
+fn first_tick(term: Term, now: Wall, period: Duration) -> Tick {
+    // A term is the store's time at which it began, or higher after a step back of that clock.
+    let age = u128::from(now.0.checked_sub(term.0).unwrap_or(now.0)) * 1_000;
+    let ticks = age / period.as_nanos().max(1);
+    Tick(u64::try_from(ticks + ticks / 1_000 + 1).unwrap_or(0))
+}
 
 impl Actor {
     /// The first run: a room that is only due for deletion is deleted unread, any other is read.
@@ -111,8 +121,10 @@ impl Actor {
         let seed = self.host.rng.next_u64();
         let made = self.make(|actor| {
             let (room, term) = (actor.handle.room.clone(), actor.shard.term());
-            RoomWorld::create(&actor.kind, room, &actor.host.config.world, term, seed, loaded.at)
-                .map_err(|e| e.to_string())
+            let mut world = RoomWorld::create(&actor.kind, room, &actor.host.config.world, term, seed, loaded.at)
+                .map_err(|e| e.to_string())?;
+            world.begin_at(first_tick(term, loaded.at, actor.host.period(&actor.kind)));
+            Ok(world)
         });
         match made {
             Ok(world) => self.world = Some(world),
@@ -273,6 +285,25 @@ impl Actor {
                 self.refuse(&attach, ErrorCode::RoomError, &message, None);
             }
         }
-        drop(self.handle.take_inputs());
+        self.handle.swap_inputs(&mut self.inputs);
+        self.inputs.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_life_begins_behind_all_ticks_of_a_former_one() {
+        const DAY: u64 = 86_400_000_000;
+        let (term, period) = (Term(1_764_446_400_000_000), Duration::from_millis(50));
+        let at = |micros: u64| first_tick(term, Wall(term.0 + micros), period).0;
+        for (born, died) in [(0, 0), (0, 40_000), (1_000, DAY), (3 * DAY, 30 * DAY)] {
+            // The former life ticked by a clock that ran 200 ppm fast.
+            let ticks = (died - born) / 50_000;
+            let last = at(born) + ticks + ticks / 5_000;
+            assert!(at(died + 50_000) > last, "{born} {died}");
+        }
     }
 }

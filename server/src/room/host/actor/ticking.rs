@@ -11,7 +11,7 @@ use tenure_shared::{
 };
 
 use super::{
-    super::{config::UNACKED_COMMITS, inbox::Wish, names},
+    super::{config::UNACKED_COMMITS, inbox::Wish},
     Actor, Phase,
     failing::text,
 };
@@ -33,17 +33,16 @@ impl Actor {
             return;
         }
         let Some(due) = self.pacer.due(now) else { return };
-        let kind = self.kind.name().to_owned();
-        names::lateness(&kind, due.late);
+        self.meters.late(due.late);
         if due.run > 1 || due.dropped > 0 {
             self.handle.ticks_late.fetch_add(u64::from(due.run), Ordering::Relaxed);
             self.handle.ticks_dropped.fetch_add(due.dropped, Ordering::Relaxed);
-            names::dropped(&kind, due.dropped);
+            self.meters.dropped(due.dropped);
         }
         for _ in 0..due.run {
             if self.unacked >= UNACKED_COMMITS {
                 // The store does not keep up: a tick more would only make what waits longer.
-                names::dropped(&kind, 1);
+                self.meters.dropped(1);
                 self.handle.ticks_dropped.fetch_add(1, Ordering::Relaxed);
                 break;
             }
@@ -95,7 +94,7 @@ impl Actor {
     }
 
     fn one_tick(&mut self, now: Mono) {
-        let inputs = self.handle.take_inputs();
+        self.handle.swap_inputs(&mut self.inputs);
         let input = TickInput {
             wall: self.host.store_now(),
             due: self.due.drain(..).collect(),
@@ -107,15 +106,16 @@ impl Actor {
         self.running_work = input.due.iter().map(|work| work.item.clone()).collect();
         let started = self.host.clock.now();
         let Some(world) = self.world.as_mut() else { return };
+        let inputs = &mut self.inputs;
         let ran = catch_unwind(AssertUnwindSafe(|| {
-            let refused: Vec<_> = inputs.into_iter().filter_map(|input| world.input(input).err()).collect();
+            let refused: Vec<_> = inputs.drain(..).filter_map(|input| world.input(input).err()).collect();
             let output = world.tick(input);
             let needs = !output.effects.is_empty();
             let checkpoint = needs.then(|| world.checkpoint(false));
             (refused, output, checkpoint, world.take_messages())
         }));
         let took = self.host.clock.now().since(started);
-        names::ticked(self.kind.name(), took, took > self.host.period(&self.kind));
+        self.meters.ticked(took, took > self.host.period(&self.kind));
         match ran {
             Ok(_) if self.shard.is_lost() => {
                 // It took so long that the shard is another's: not a word of it (H1).

@@ -80,6 +80,9 @@ fn kind() -> (Arc<RoomKind>, Log) {
             let player = seats.get(seat).expect("a seat").player();
             assert!(player.as_str() != "pan", "pan is back");
         });
+        room.on_drop(|In(seat): In<Entity>, seats: Seats| {
+            assert!(seats.get(seat).expect("a seat").player().as_str() != "dan", "dan drops");
+        });
         room.systems(Apply, act);
         let seen = seen.clone();
         room.systems(Apply, move |inbox: Inbox<Do>| {
@@ -251,7 +254,7 @@ fn a_socket_of_another_gateway_is_another_socket() {
 }
 
 #[test]
-fn a_hook_that_panics_gives_no_seat_away() {
+fn a_hook_that_panics_leaves_no_socket_on_the_seat() {
     let (kind, _) = kind();
     let mut world = create(&kind, START);
     let pan = attach(&mut world, "pan", (1, 1), 1);
@@ -261,6 +264,10 @@ fn a_hook_that_panics_gives_no_seat_away() {
     assert!(failed.is_err());
     // The host refuses the attach and restores the room: nobody's socket may be taken for the seat's.
     assert_eq!(world.attachments(), []);
+    let dan = attach(&mut world, "dan", (1, 3), 1);
+    let failed = catch_unwind(AssertUnwindSafe(|| world.detach(dan.seat, dan.generation, false)));
+    assert!(failed.is_err());
+    assert_eq!(world.attachments(), [], "its socket is gone, whatever the hook did");
 }
 
 fn effects_of(what: u8) -> (Effects, Vec<String>) {

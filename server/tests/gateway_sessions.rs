@@ -184,6 +184,27 @@ async fn a_leave_does_not_end_the_session_of_a_newer_socket() {
 }
 
 #[tokio::test]
+async fn a_seat_is_given_back_however_long_its_room_takes_no_detach() {
+    let rig = Rig::new(|s| s.manual = true).await;
+    let mut client = login(&rig, "anna").await;
+    client.enter("k3").await;
+    rig.node.full.store(true, Ordering::SeqCst);
+    drop(client);
+    until("the socket is gone", || rig.gateway.sockets() == 0).await;
+    // A minute in small steps, so that everything that waits gets its turn.
+    for _ in 0..120 {
+        rig.hand.clone().expect("manual").advance(std::time::Duration::from_millis(500));
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert!(rig.node.state.lock().detaches.is_empty());
+    rig.node.full.store(false, Ordering::SeqCst);
+    let given_back = || rig.node.seats(&arena()).iter().all(|seat| !seat.connected);
+    rig.advance_until(std::time::Duration::from_millis(50), "it is given back", given_back).await;
+}
+
+#[tokio::test]
 async fn nothing_older_than_what_was_shown() {
     let rig = Rig::new(|_| ()).await;
     let session = login(&rig, "anna").await.enter("k3").await.session;

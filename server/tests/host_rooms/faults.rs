@@ -38,6 +38,10 @@ async fn a_panic_restores_that_room_alone_and_its_inputs_come_again() {
     assert!(world.view(&room("a")).tick >= tick.0);
     assert_eq!((gateway.closed(ann.conn), gateway.closed(bob.conn)), (None, None));
     let said = gateway.heard.said.lock().unwrap();
+    let shown =
+        |m: &ToGateway| if let ToGateway::Frame(f) = m { (f.room == room("a")).then_some(f.tick) } else { None };
+    let ticks: Vec<_> = said.iter().filter_map(shown).collect();
+    assert!(ticks.is_sorted(), "a tick was shown again: {ticks:?}");
     assert!(!said.iter().any(|m| matches!(m, ToGateway::Restored { room: id, .. } if *id == room("b"))));
 }
 

@@ -50,7 +50,7 @@ impl Task {
                 self.conn.lock().release(cx, now, &joined, &snapshot, &after);
             }
             Effect::Input { seq, request, kind, payload } => {
-                self.input(cx, now, Entry { seq, request, kind, payload, at: now });
+                self.input(cx, now, &Entry { seq, request, kind, payload, at: now });
             }
             Effect::Resync => self.resync = true,
             Effect::Close(code, reason) => {
@@ -68,7 +68,7 @@ impl Task {
     fn hand_over(&mut self, message: ToNode) {
         if matches!(message, ToNode::Detach { consented: true, .. }) {
             // Behind what the client sent before it.
-            self.leave = Some(message);
+            self.detaches.extend(self.leave.replace(message));
             return;
         }
         match self.site.uplink.send(message) {
@@ -85,7 +85,7 @@ impl Task {
     }
 
     /// A new message of the client: into the ring, and to the room unless older ones must go first.
-    fn input(&mut self, cx: &mut Context<'_>, now: Mono, entry: Entry) {
+    fn input(&mut self, cx: &mut Context<'_>, now: Mono, entry: &Entry) {
         let seq = entry.seq;
         let kept = {
             let mut inner = self.conn.lock();
@@ -104,7 +104,7 @@ impl Task {
         let why = match kept {
             // Older ones wait, after a restore: it goes in its turn.
             Ok(None) => return,
-            Ok(Some(generation)) => match self.give(&entry, generation) {
+            Ok(Some(generation)) => match self.give(entry, generation) {
                 Ok(()) => return,
                 Err(()) => {
                     if let Some(seat) = &mut self.conn.lock().seat {

@@ -11,7 +11,10 @@ use std::{
 
 use bytes::Bytes;
 use tenure::{
-    link::{Attach, Attached, ConnId, Downlink, GatewayId, Input, Mode, Node as _, ToGateway, ToNode, Uplink},
+    link::{
+        Attach, Attached, ConnId, Downlink, GatewayId, Input, Mode, Node as _, RestoredMember, ToGateway, ToNode,
+        Uplink,
+    },
     ownership::{Options, Ownership, Times},
     room::host::{HostConfig, HostParts, RoomHost},
     runtime::{Clock, Rng, Shutdown, Tasks, mailbox::Refused},
@@ -263,6 +266,14 @@ pub struct Socket {
     pub attached: Attached,
 }
 
+impl Socket {
+    /// After a restore in place.
+    pub fn renewed(mut self, member: &RestoredMember) -> Self {
+        self.attached.generation = member.generation;
+        self
+    }
+}
+
 impl Gateway {
     pub fn conn(&self) -> ConnId {
         ConnId(self.next_conn.fetch_add(1, Ordering::SeqCst))
@@ -278,6 +289,7 @@ impl Gateway {
         let attach = Attach {
             gateway: self.id,
             conn,
+            attempt: 1,
             room: room.clone(),
             mode,
             player: PlayerId::new(player).expect("valid"),

@@ -5,6 +5,10 @@ mod pages;
 
 use std::process::ExitCode;
 
+/// Many short-lived worlds on several threads: the system's allocator keeps what they freed, this one gives it back.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     tenure::App::new("arena", env!("CARGO_PKG_VERSION"))
         .room("arena", arena::arena)

@@ -18,6 +18,9 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tenure::prelude::*;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const TICK: Duration = Duration::from_millis(50);
 const WORLD: f32 = 1000.0;
 const SPEED: f32 = 5.0;

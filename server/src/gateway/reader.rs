@@ -18,8 +18,8 @@ use tokio_tungstenite::tungstenite::{
 
 use super::{conn::Conn, outgoing::CONTROL_BYTES};
 
-/// Bytes read at once, and held per connection while nothing comes.
-const READ_BYTES: usize = 4 * 1024;
+/// Bytes read at once, and held per connection while nothing comes. They are zeroed before each read, and inputs are small.
+const READ_BYTES: usize = 1024;
 /// Most bytes that the fragments of one message may cost beside its payload: about 100 fragments.
 const FRAGMENT_OVERHEAD: usize = 100 * 14;
 /// Header and mask of a small client frame.

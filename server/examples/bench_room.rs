@@ -93,13 +93,8 @@ fn toggle() {
     }
     late.sort_unstable();
     let at = |p: f64| late.get(((late.len().max(1) - 1) as f64 * p) as usize).map_or(0.0, |us| f64::from(*us) / 1000.0);
-    let line = format!(
-        "LATE {{\"ticks\":{},\"p50\":{},\"p99\":{},\"max\":{}}}\n",
-        late.len(),
-        at(0.5),
-        at(0.99),
-        at(1.0)
-    );
+    let line =
+        format!("LATE {{\"ticks\":{},\"p50\":{},\"p99\":{},\"max\":{}}}\n", late.len(), at(0.5), at(0.99), at(1.0));
     drop(std::io::stdout().write_all(line.as_bytes()));
 }
 

@@ -25,6 +25,10 @@ pub(super) fn raise_limit(sockets: usize) {
     // A limit that is a little short of a bound that nobody reaches is no news.
     if current < wanted - wanted / 10 {
         let sockets = current.saturating_sub(OTHERS);
-        tracing::warn!(current, wanted, "open files bound this node to about {sockets} sockets: raise the limit (ulimit -n)");
+        tracing::warn!(
+            current,
+            wanted,
+            "open files bound this node to about {sockets} sockets: raise the limit (ulimit -n)"
+        );
     }
 }

@@ -67,7 +67,8 @@ async fn play(app: App, cli: &Cli, parts: Parts) -> ExitCode {
         () = either(&mut term, &mut interrupt) => return ExitCode::from(Exit::CouldNotRun),
     };
     let addresses = server.addresses();
-    let ready = ReadyFile { play: addresses.play, admin: addresses.admin, link: addresses.link, pid: std::process::id() };
+    let ready =
+        ReadyFile { play: addresses.play, admin: addresses.admin, link: addresses.link, pid: std::process::id() };
     if let Some(path) = &cli.common.ready_file
         && let Err(error) = cli::write_ready_file(path, &ready)
     {

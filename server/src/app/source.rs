@@ -93,8 +93,12 @@ impl NodeSource {
             *rooms.entry(room.room.shard(self.shards())).or_insert(0) += 1;
         }
         let held = (0..self.shards()).map(ShardId).filter_map(|shard| Some((shard, self.0.ownership.fence(shard)?)));
-        held.map(|(shard, fence)| ShardReport { shard, term: fence.term(), rooms: rooms.get(&shard).copied().unwrap_or(0) })
-            .collect()
+        held.map(|(shard, fence)| ShardReport {
+            shard,
+            term: fence.term(),
+            rooms: rooms.get(&shard).copied().unwrap_or(0),
+        })
+        .collect()
     }
 
     fn schedules(&self, now: Wall) -> Vec<ScheduleReport> {

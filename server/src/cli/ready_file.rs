@@ -75,7 +75,10 @@ mod tests {
             ReadyFile { play: "127.0.0.1:7777".parse().ok(), admin: "[::1]:7778".parse().ok(), link: None, pid: 7 };
         write(&path, &content).expect("written");
         let text = std::fs::read_to_string(&path).expect("read");
-        assert_eq!(text, "{\"play\":\"http://127.0.0.1:7777\",\"admin\":\"http://[::1]:7778\",\"link\":null,\"pid\":7}\n");
+        assert_eq!(
+            text,
+            "{\"play\":\"http://127.0.0.1:7777\",\"admin\":\"http://[::1]:7778\",\"link\":null,\"pid\":7}\n"
+        );
         content.pid = 8;
         write(&path, &content).expect("replaced");
         assert_eq!(read(&path).expect("read"), content);

@@ -40,6 +40,47 @@ pub struct Weather {
     pub no_heartbeats: AtomicBool,
     /// Commits wait until this is false.
     pub hold_commits: AtomicBool,
+    /// The next commit with grants is refused, with this error.
+    pub refuse: Mutex<Option<Error>>,
+    /// Commits with grants find the outbox full.
+    pub full: AtomicBool,
+    /// Ledgers refuse every grant.
+    pub no_ledger: AtomicBool,
+    /// The rows of shards cannot be read; and how often it was tried.
+    pub broken_rooms: AtomicBool,
+    pub rooms_read: AtomicU64,
+    /// Commits with a checkpoint of this room meet a broken row.
+    pub broken: Mutex<Option<RoomId>>,
+    /// Calls that are not about leases and claims.
+    pub calls: AtomicU64,
+}
+
+impl Weather {
+    /// What a command meets before the store sees it.
+    fn meets(&self, command: &Command) -> Option<Error> {
+        if !command.is_urgent() {
+            self.calls.fetch_add(1, Ordering::SeqCst);
+        }
+        match command {
+            Command::Commit { batch, .. } => {
+                let broken = self.broken.lock().expect("weather");
+                if batch.checkpoints.iter().any(|c| Some(&c.summary.room) == broken.as_ref()) {
+                    return Some(Error::Broken("a row is damaged".to_owned()));
+                }
+                let grants = !batch.grants.is_empty();
+                if grants && self.full.load(Ordering::SeqCst) {
+                    return Some(Error::Full("the outbox".to_owned()));
+                }
+                if grants { self.refuse.lock().expect("weather").take() } else { None }
+            }
+            Command::Apply { .. } if self.no_ledger.load(Ordering::SeqCst) => Some(Error::Invalid("no".to_owned())),
+            Command::Rooms { .. } => {
+                self.rooms_read.fetch_add(1, Ordering::SeqCst);
+                self.broken_rooms.load(Ordering::SeqCst).then(|| Error::Broken("a row is damaged".to_owned()))
+            }
+            _ => None,
+        }
+    }
 }
 
 struct Stormy {
@@ -66,11 +107,17 @@ impl Backend for Stormy {
                     tokio::task::yield_now().await;
                 }
                 weather.commits.fetch_add(1, Ordering::SeqCst);
+                if let Some(error) = weather.meets(&command) {
+                    return Stamped { at: self.clock.wall(), reply: Err(error) };
+                }
                 let lost = weather.lose_answers.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
                 let answer = self.inner.execute(command).await;
                 return if lost.is_ok() { fail("the answer is lost") } else { answer };
             }
-            self.inner.execute(command).await
+            match weather.meets(&command) {
+                Some(error) => Stamped { at: self.clock.wall(), reply: Err(error) },
+                None => self.inner.execute(command).await,
+            }
         })
     }
 }

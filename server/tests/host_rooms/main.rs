@@ -15,5 +15,6 @@ mod harness;
 mod lab;
 mod lifecycle;
 mod lobby;
+mod refusals;
 mod rewards;
 mod stopping;

@@ -144,8 +144,33 @@ impl Occurrences {
         cancelled
     }
 
+    /// The unload for which these were taken back is called off: they are pending again, whatever the time is now.
+    pub(super) fn come_back(&mut self, book: &RewardBook, taken_back: &[WorkId]) -> Vec<WorkItem> {
+        let mut change = Change::default();
+        for id in taken_back {
+            let Some((of, at)) = occurrence(id) else { continue };
+            if let Some(schedule) = book.for_room(&id.room).find(|s| s.id().as_ref() == of) {
+                self.add(schedule, &id.room, at, &mut change);
+            }
+        }
+        self.moved = true;
+        change.scheduled
+    }
+
+    /// An item was handed to the room: it is pending, also when this was not known (a person made a parked one due again).
+    pub(super) fn handed(&mut self, book: &RewardBook, item: &WorkItem) {
+        let Some((of, at)) = occurrence(&item.id) else { return };
+        if let Some(schedule) = book.for_room(&item.id.room).find(|s| s.id().as_ref() == of)
+            && let Entry::Vacant(slot) = self.pending.entry((schedule.id().clone(), at))
+        {
+            slot.insert(item.due);
+            self.moved = true;
+        }
+    }
+
     /// Whether the room has this item pending; items of other kinds are always known.
-    pub(super) fn knows(&self, id: &WorkId) -> bool {
+    #[cfg(test)]
+    fn knows(&self, id: &WorkId) -> bool {
         occurrence(id).is_none_or(|(schedule, at)| self.pending.contains_key(&(schedule.into(), at)))
     }
 
@@ -279,6 +304,27 @@ grant = { gold = 100 }
         let cancelled = occurrences.leave(&book(), &room());
         assert_eq!(cancelled, [stored[0].id.clone()]);
         assert!(!occurrences.knows(&stored[0].id) && occurrences.knows(&stored[1].id));
+    }
+
+    #[test]
+    fn an_unload_that_is_called_off_changes_nothing_however_long_it_took() {
+        let mut occurrences = Occurrences::default();
+        let stored = occurrences.reconcile(&book(), &room(), &[], at(5)).scheduled;
+        let cancelled = occurrences.leave(&book(), &room());
+        // Its moment passes while the last checkpoint is stored; then somebody comes, and the room stays.
+        let back = occurrences.come_back(&book(), &cancelled);
+        assert_eq!(back, stored[..1], "the occurrence itself, not the one after now");
+        assert!(occurrences.knows(&stored[0].id) && occurrences.knows(&stored[1].id));
+    }
+
+    #[test]
+    fn what_a_person_made_due_again_is_an_occurrence_like_any_other() {
+        let mut occurrences = Occurrences::default();
+        let stored = occurrences.reconcile(&book(), &room(), &[], at(5)).scheduled;
+        let id = WorkId { key: at(0).0.to_string().into(), ..stored[0].id.clone() };
+        occurrences.handed(&book(), &WorkItem { id: id.clone(), due: at(6), ..stored[0].clone() });
+        assert!(occurrences.knows(&id));
+        assert_eq!(occurrences.done(&book(), &id, at(7)), Change::default(), "the next one is pending already");
     }
 
     #[test]

@@ -94,6 +94,8 @@ pub(super) struct Actor {
     // Items taken back by requests on their way.
     cancelling: BTreeSet<WorkId>,
     occurrences: Occurrences,
+    // Occurrences taken back for an unload that may be called off yet.
+    left: Vec<WorkId>,
     dispose_items: BTreeSet<WorkId>,
     // When it is to be deleted, unless somebody comes.
     dispose_due: Option<Wall>,
@@ -147,6 +149,7 @@ impl Actor {
             due: VecDeque::new(),
             cancelling: BTreeSet::new(),
             occurrences: Occurrences::default(),
+            left: Vec::new(),
             dispose_items: BTreeSet::new(),
             dispose_due: None,
             results: HashMap::new(),
@@ -200,6 +203,8 @@ impl Actor {
         }
         // Handed over again after a fault: it is in hand already.
         if self.work.insert(work.item.id.clone(), work.item.clone()).is_none() {
+            // One that was made due again, or was due before the room was read: it is an occurrence like any other.
+            self.occurrences.handed(&self.host.book, &work.item);
             self.due.push_back(work);
         }
     }
@@ -215,7 +220,8 @@ impl Actor {
             (Phase::Loading, Ok(loaded)) => self.opened(loaded, now),
             (Phase::Restoring, Ok(loaded)) => self.restored(loaded, now),
             (Phase::Loading, Err(error)) => self.not_opened(&error),
-            (Phase::Restoring, Err(_)) => loading::start(&self.host, &self.handle),
+            (Phase::Restoring, Err(error)) if error.may_retry() => loading::start(&self.host, &self.handle),
+            (Phase::Restoring, Err(error)) => self.park(&format!("it cannot be read: {error}"), now),
             _ => {}
         }
     }
@@ -249,9 +255,10 @@ impl Actor {
         }
         self.set_phase(Phase::Gone);
         self.host.rooms.remove(&self.handle);
-        if self.handle.has_events() {
-            // Work that it has not looked at is for its next life.
+        if self.handle.has_events() || !self.work.is_empty() || !self.results.is_empty() {
+            // Work and ledger answers that it has not looked at, or whose commit it gave up, are for its next life.
             self.shard.give_back(&self.handle.room, &[]);
+            self.shard.read_outbox_again();
         }
         self.host.progress.notify_waiters();
         true
@@ -260,6 +267,10 @@ impl Actor {
 
 impl Activity for Actor {
     fn run(&mut self, now: Mono) -> Next {
+        if self.shard.is_lost() && self.phase != Phase::Gone {
+            // Also a room that was opened while its shard went: nobody else tells it.
+            self.lost();
+        }
         loop {
             while self.phase != Phase::Gone
                 && let Some(event) = self.handle.next_event()

@@ -11,14 +11,18 @@ use tenure_shared::{
 };
 
 use super::{
-    super::{config::UNACKED_COMMITS, inbox::Wish},
+    super::{
+        config::{UNACKED_COMMITS, rewards_per_tick},
+        inbox::Wish,
+        shard::refused,
+    },
     Actor, Phase,
     failing::text,
 };
 use crate::{
     link::{Mode, ToGateway},
     plugin::TaskFuture,
-    room::world::{TickInput, TickOutput},
+    room::world::{DueWork, Effects, TickInput, TickOutput},
     runtime::{Mono, tasks::Kind},
 };
 
@@ -52,7 +56,16 @@ impl Actor {
             }
         }
         self.grant_wishes(false, now);
-        self.let_lost_gateways_go();
+        if self.phase != Phase::Running {
+            return;
+        }
+        let done = self.make(|actor| {
+            actor.let_lost_gateways_go();
+            Ok(())
+        });
+        if let Err(reason) = done {
+            return self.fault(&reason, now);
+        }
         if let Some(world) = &self.world {
             self.handle.tick.store(world.tick_number().0, Ordering::Relaxed);
             self.handle.connected.store(world.connected(), Ordering::Relaxed);
@@ -95,9 +108,10 @@ impl Actor {
 
     fn one_tick(&mut self, now: Mono) {
         self.handle.swap_inputs(&mut self.inputs);
+        let (due, mut retried) = self.take_due();
         let input = TickInput {
             wall: self.host.store_now(),
-            due: self.due.drain(..).collect(),
+            due,
             results: std::mem::take(&mut self.fresh),
             balances: std::mem::take(&mut self.balances),
             tasks: std::mem::take(&mut self.task_results),
@@ -109,7 +123,10 @@ impl Actor {
         let inputs = &mut self.inputs;
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let refused: Vec<_> = inputs.drain(..).filter_map(|input| world.input(input).err()).collect();
-            let output = world.tick(input);
+            let mut output = world.tick(input);
+            output.effects.completed.append(&mut retried.completed);
+            output.effects.failed.append(&mut retried.failed);
+            output.effects.grants.append(&mut retried.grants);
             let needs = !output.effects.is_empty();
             let checkpoint = needs.then(|| world.checkpoint(false));
             (refused, output, checkpoint, world.take_messages())
@@ -128,7 +145,13 @@ impl Actor {
                     self.mail.send(&self.host, gateway, message);
                 }
                 for (seat, code, reason) in refused {
-                    self.refuse_input(seat, code, reason);
+                    let done = self.make(|actor| {
+                        actor.refuse_input(seat, code, reason);
+                        Ok(())
+                    });
+                    if let Err(reason) = done {
+                        return self.fault(&reason, now);
+                    }
                 }
             }
             Err(panic) => {
@@ -136,6 +159,34 @@ impl Actor {
                 self.fault(&text(&*panic), now);
             }
         }
+    }
+
+    /// The items of one tick, at most as many rewards as fit into one commit (the rest waits for the next tick); and what becomes of
+    /// refused grants that were made due again, which no game code handles.
+    fn take_due(&mut self) -> (Vec<DueWork>, Effects) {
+        let rewards = rewards_per_tick(self.host.config.world.max_grants_per_step);
+        let (mut due, mut retried, mut taken) = (Vec::new(), Effects::default(), 0);
+        while let Some(work) = self.due.pop_front() {
+            if &*work.item.id.job == refused::JOB {
+                match refused::grant(&work.item) {
+                    Ok(grant) => {
+                        retried.grants.push(grant);
+                        retried.completed.push(work.item.id);
+                    }
+                    Err(reason) => retried.failed.push((work.item.id, reason)),
+                }
+                continue;
+            }
+            if work.reward.is_some() {
+                if taken == rewards {
+                    self.due.push_front(work);
+                    break;
+                }
+                taken += 1;
+            }
+            due.push(work);
+        }
+        (due, retried)
     }
 
     fn after_tick(&mut self, output: TickOutput, checkpoint: Option<crate::store::Checkpoint>, now: Mono) {

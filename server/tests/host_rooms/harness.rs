@@ -40,6 +40,8 @@ pub struct Weather {
     pub no_heartbeats: AtomicBool,
     /// Commits wait until this is false.
     pub hold_commits: AtomicBool,
+    /// Last checkpoints before an unload wait until this is false.
+    pub hold_dormant: AtomicBool,
     /// The next commit with grants is refused, with this error.
     pub refuse: Mutex<Option<Error>>,
     /// Commits with grants find the outbox full.
@@ -102,7 +104,11 @@ impl Backend for Stormy {
             {
                 return fail("cut off");
             }
-            if matches!(command, Command::Commit { .. }) {
+            if let Command::Commit { batch, .. } = &command {
+                let dormant = batch.checkpoints.iter().any(|checkpoint| checkpoint.summary.dormant);
+                while dormant && weather.hold_dormant.load(Ordering::SeqCst) {
+                    tokio::task::yield_now().await;
+                }
                 while weather.hold_commits.load(Ordering::SeqCst) {
                     tokio::task::yield_now().await;
                 }

@@ -111,6 +111,8 @@ async fn a_thousand_dormant_rooms_wake_no_thread() {
 
     let node = world.node().await;
     assert_eq!((node.host.status().known, node.host.status().rooms), (ROOMS, 0));
+    // The last shard's first look is over.
+    world.pass(Duration::from_millis(200));
     let before = node.host.wakeups();
     let calls = world.weather.calls.load(std::sync::atomic::Ordering::SeqCst);
     world.pass(Duration::from_millis(1_500));

@@ -179,11 +179,11 @@ grant = { silver = 1 }
     world.pass(Duration::from_millis(1_200));
     gateway.leave(&ann, ann.attached.generation, true);
     world.until("nobody is there", || world.view(&room("a")).connected == 0);
-    world.weather.hold_commits.store(true, Ordering::SeqCst);
+    world.weather.hold_dormant.store(true, Ordering::SeqCst);
     world.until("it is being saved", || node.host.status().stages.contains_key("saving"));
     let back = gateway.ask(&room("a"), "ann", Mode::Join);
     world.pass(Duration::from_millis(1_600));
-    world.weather.hold_commits.store(false, Ordering::SeqCst);
+    world.weather.hold_dormant.store(false, Ordering::SeqCst);
     gateway.answer(back).expect("the unload is called off");
     world.pass(Duration::from_millis(1_500));
     assert!(node.stop().await.is_clean());

@@ -7,6 +7,8 @@ pub(super) mod pending;
 mod refence;
 pub(super) mod refused;
 mod takeover;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::sync::{

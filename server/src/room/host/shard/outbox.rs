@@ -37,7 +37,7 @@ const DELIVERIES: usize = 16;
 #[derive(Default)]
 pub(super) struct Outbox {
     running: AtomicBool,
-    again: AtomicBool,
+    pub(super) again: AtomicBool,
     restart: AtomicBool,
     /// Position up to which entries were read; only the running task changes it.
     cursor: AtomicU64,

@@ -18,3 +18,4 @@ mod lobby;
 mod refusals;
 mod rewards;
 mod stopping;
+mod weather;

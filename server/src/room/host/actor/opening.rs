@@ -276,7 +276,10 @@ impl Actor {
             };
             self.mail.send(&self.host, gateway, message);
         }
-        self.host.finder.lock().remove(&self.handle.room);
+        if !self.shard.is_lost() {
+            // Of a lost shard the next owner's room of that id may be known already.
+            self.host.finder.lock().remove(&self.handle.room);
+        }
         self.end(true);
     }
 

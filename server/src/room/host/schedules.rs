@@ -23,6 +23,8 @@ const PREFIX: &str = "schedule/";
 pub(super) struct Occurrences {
     // By schedule and scheduled_for: when it is due.
     pending: BTreeMap<(Arc<str>, Wall), Wall>,
+    // The latest occurrence done, by schedule: none up to it is decided again.
+    done: BTreeMap<Arc<str>, Wall>,
     // Last told to the world, and whether anything moved since.
     told: BTreeMap<Arc<str>, Option<Wall>>,
     moved: bool,
@@ -64,6 +66,8 @@ impl Occurrences {
             }
         }
         self.pending.clear();
+        // Some of them may be of a world that is gone.
+        self.done.clear();
         self.moved = true;
         for schedule in book.for_room(room) {
             let now = schedule.undelayed(now, room);
@@ -102,6 +106,9 @@ impl Occurrences {
         let Some((schedule, at)) = occurrence(id) else { return change };
         self.pending.remove(&(schedule.into(), at));
         self.moved = true;
+        let latest = self.done.entry(schedule.into()).or_default();
+        *latest = at.max(*latest);
+        let latest = *latest;
         let Some(schedule) = book.for_room(&id.room).find(|s| s.id().as_ref() == schedule) else {
             return change;
         };
@@ -110,7 +117,7 @@ impl Occurrences {
         if waiting.is_some_and(|((id, _), _)| id == schedule.id()) {
             return change;
         }
-        let decided = schedule.catch_up(at, schedule.undelayed(now, &id.room));
+        let decided = schedule.catch_up(latest, schedule.undelayed(now, &id.room));
         change.dropped = decided.dropped;
         for at in decided.run.into_iter().chain(decided.next) {
             self.add(schedule, &id.room, at, &mut change);
@@ -155,17 +162,6 @@ impl Occurrences {
         }
         self.moved = true;
         change.scheduled
-    }
-
-    /// An item was handed to the room: it is pending, also when this was not known (a person made a parked one due again).
-    pub(super) fn handed(&mut self, book: &RewardBook, item: &WorkItem) {
-        let Some((of, at)) = occurrence(&item.id) else { return };
-        if let Some(schedule) = book.for_room(&item.id.room).find(|s| s.id().as_ref() == of)
-            && let Entry::Vacant(slot) = self.pending.entry((schedule.id().clone(), at))
-        {
-            slot.insert(item.due);
-            self.moved = true;
-        }
     }
 
     /// Whether the room has this item pending; items of other kinds are always known.
@@ -318,13 +314,23 @@ grant = { gold = 100 }
     }
 
     #[test]
-    fn what_a_person_made_due_again_is_an_occurrence_like_any_other() {
+    fn an_old_occurrence_that_is_done_late_brings_none_back_that_is_done() {
         let mut occurrences = Occurrences::default();
-        let stored = occurrences.reconcile(&book(), &room(), &[], at(5)).scheduled;
-        let id = WorkId { key: at(0).0.to_string().into(), ..stored[0].id.clone() };
-        occurrences.handed(&book(), &WorkItem { id: id.clone(), due: at(6), ..stored[0].clone() });
-        assert!(occurrences.knows(&id));
-        assert_eq!(occurrences.done(&book(), &id, at(7)), Change::default(), "the next one is pending already");
+        let mut stored = occurrences.reconcile(&book(), &room(), &[], at(5)).scheduled;
+        let id =
+            |seconds: u64| WorkId { room: room(), job: "schedule/chest".into(), key: at(seconds).0.to_string().into() };
+        // One that a person made due again disturbs nothing.
+        assert_eq!(occurrences.done(&book(), &id(0), at(7)), Change::default(), "the next one is pending already");
+        // The first one failed and is put off beyond the next one.
+        (stored[0].attempt, stored[0].due) = (1, at(70));
+        let mut occurrences = Occurrences::default();
+        assert_eq!(
+            keys(&occurrences.reconcile(&book(), &room(), &stored, at(45)).scheduled),
+            [("schedule/chest".into(), 60)]
+        );
+        assert_eq!(occurrences.done(&book(), &id(60), at(61)), Change::default(), "not before the last of them");
+        let next = occurrences.done(&book(), &id(30), at(71));
+        assert_eq!(keys(&next.scheduled), [("schedule/chest".into(), 90)], "60 is done once and for ever");
     }
 
     #[test]

@@ -23,6 +23,7 @@ impl Actor {
     pub(super) fn commit_effects(&mut self, effects: Effects, checkpoint: Checkpoint, now: Mono) {
         let Effects { scheduled, cancelled, completed, advanced, failed, grants, delivered } = effects;
         let mut request = Request { scheduled, cancelled, completed, advanced, grants, ..Request::default() };
+        self.due.retain(|work| !request.cancelled.contains(&work.item.id));
         for id in &request.completed {
             names::work(self.kind.name(), "completed");
             let change = self.occurrences.done(&self.host.book, id, self.host.store_now());

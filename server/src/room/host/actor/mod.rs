@@ -8,6 +8,7 @@
 //!    └─► gone ◄── Saving ◄──┘  └──── (a wish or work calls the save off)
 //! ```
 
+mod due;
 mod effects;
 mod ending;
 mod failing;
@@ -203,8 +204,6 @@ impl Actor {
         }
         // Handed over again after a fault: it is in hand already.
         if self.work.insert(work.item.id.clone(), work.item.clone()).is_none() {
-            // One that was made due again, or was due before the room was read: it is an occurrence like any other.
-            self.occurrences.handed(&self.host.book, &work.item);
             self.due.push_back(work);
         }
     }

@@ -104,9 +104,6 @@ impl Actor {
             self.work.remove(id);
         }
         self.due.retain(|work| !cancelled.contains(&work.item.id) && &*work.item.id.job != DISPOSE_JOB);
-        for work in &self.due {
-            self.occurrences.handed(&self.host.book, &work.item);
-        }
         let nothing = cancelled.is_empty() && change.scheduled.is_empty() && !dormant;
         (!nothing).then(|| Request { cancelled, scheduled: change.scheduled, ..Request::default() })
     }

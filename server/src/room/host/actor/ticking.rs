@@ -14,15 +14,14 @@ use super::{
     super::{
         config::{UNACKED_COMMITS, rewards_per_tick},
         inbox::Wish,
-        shard::refused,
     },
-    Actor, Phase,
+    Actor, Phase, due,
     failing::text,
 };
 use crate::{
     link::{Mode, ToGateway},
     plugin::TaskFuture,
-    room::world::{DueWork, Effects, TickInput, TickOutput},
+    room::world::{TickInput, TickOutput},
     runtime::{Mono, tasks::Kind},
 };
 
@@ -108,7 +107,8 @@ impl Actor {
 
     fn one_tick(&mut self, now: Mono) {
         self.handle.swap_inputs(&mut self.inputs);
-        let (due, mut retried) = self.take_due();
+        let rewards = rewards_per_tick(self.host.config.world.max_grants_per_step);
+        let (due, mut retried) = due::take(&mut self.due, rewards);
         let input = TickInput {
             wall: self.host.store_now(),
             due,
@@ -159,34 +159,6 @@ impl Actor {
                 self.fault(&text(&*panic), now);
             }
         }
-    }
-
-    /// The items of one tick, at most as many rewards as fit into one commit (the rest waits for the next tick); and what becomes of
-    /// refused grants that were made due again, which no game code handles.
-    fn take_due(&mut self) -> (Vec<DueWork>, Effects) {
-        let rewards = rewards_per_tick(self.host.config.world.max_grants_per_step);
-        let (mut due, mut retried, mut taken) = (Vec::new(), Effects::default(), 0);
-        while let Some(work) = self.due.pop_front() {
-            if &*work.item.id.job == refused::JOB {
-                match refused::grant(&work.item) {
-                    Ok(grant) => {
-                        retried.grants.push(grant);
-                        retried.completed.push(work.item.id);
-                    }
-                    Err(reason) => retried.failed.push((work.item.id, reason)),
-                }
-                continue;
-            }
-            if work.reward.is_some() {
-                if taken == rewards {
-                    self.due.push_front(work);
-                    break;
-                }
-                taken += 1;
-            }
-            due.push(work);
-        }
-        (due, retried)
     }
 
     fn after_tick(&mut self, output: TickOutput, checkpoint: Option<crate::store::Checkpoint>, now: Mono) {

@@ -2,6 +2,8 @@
 //!
 //! `bench_room serve --ready-file FILE …` serves it and prints `READY` once the file is there. On the first SIGUSR2 it starts to measure how late ticks are, on the second it
 //! prints `LATE {…}`, as the peers do.
+#![expect(elided_lifetimes_in_paths, reason = "systems read better without them")]
+#![expect(clippy::needless_pass_by_value, reason = "system parameters are values")]
 
 use std::{
     io::Write as _,
@@ -41,7 +43,7 @@ fn bench(room: &mut RoomBuilder) {
     room.tick_rate(20).max_seats(50);
     room.component::<Pos>("pos").replicated().persisted();
     room.message::<Input>("input");
-    room.on_join(joined).systems(Stage::Apply, steer).systems(Stage::Simulate, walk).systems(Stage::Send, late);
+    room.on_join(joined).systems(Apply, steer).systems(Simulate, walk).systems(Stage::Send, late);
     room.scratch::<LastTick>();
 }
 

@@ -57,6 +57,69 @@ async fn a_restored_room_gets_its_unsaved_inputs_again() {
 }
 
 #[tokio::test]
+async fn a_replay_goes_out_under_the_new_number_of_the_attachment() {
+    let rig = Rig::new(|_| ()).await;
+    let mut client = rig.guest().await;
+    client.enter("k3").await;
+    for seq in 1..=3 {
+        client.input(seq).await;
+    }
+    client.settle().await;
+    rig.node.restore(&arena(), 5, 12, 2);
+    client.expect(|m| matches!(m, ServerMessage::Snapshot { tick: Tick(12), .. }).then_some(())).await;
+    client.input(4).await;
+    client.settle().await;
+    let given: Vec<_> = {
+        let state = rig.node.state.lock();
+        state.rooms[&arena()].inputs.iter().map(|i| (i.generation.0, i.seq.0)).collect()
+    };
+    assert_eq!(given, [(1, 1), (1, 2), (1, 3), (2, 2), (2, 3), (2, 4)]);
+    // The socket's end is said under it too.
+    drop(client);
+    until("it is detached", || rig.node.seats(&arena()).iter().all(|seat| !seat.connected)).await;
+}
+
+#[tokio::test]
+async fn a_room_that_wants_what_this_socket_never_had_is_resumed_by_the_client() {
+    let rig = Rig::new(|_| ()).await;
+    let mut client = rig.guest().await;
+    client.enter("k3").await;
+    client.input(1).await;
+    client.settle().await;
+    // It is saved, and forgotten here; then the store turns out to have forgotten it too.
+    let tick = rig.node.tick(&arena(), 1, |_| (Vec::new(), 1));
+    client.expect(|m| matches!(m, ServerMessage::Frame { tick: t, .. } if t.0 == tick).then_some(())).await;
+    client.input(2).await;
+    client.settle().await;
+    rig.node.restore(&arena(), 5, 12, 1);
+    let Ended::Code(code, reason) = client.ended().await else { panic!("not closed") };
+    assert_eq!((code, reason.as_str()), (4010, "the room was restored; resume the seat"));
+    until("it is detached", || rig.node.seats(&arena()).iter().all(|seat| !seat.connected)).await;
+    assert_eq!(rig.node.inputs(&arena()), [1, 2], "nothing overtakes what is missing");
+}
+
+#[tokio::test]
+async fn a_leave_waits_for_the_replay() {
+    let rig = Rig::new(|_| ()).await;
+    let mut client = rig.guest().await;
+    client.enter("k3").await;
+    for seq in 1..=2 {
+        client.input(seq).await;
+    }
+    client.settle().await;
+    rig.node.full.store(true, Ordering::SeqCst);
+    rig.node.restore(&arena(), 5, 12, 1);
+    client.expect(|m| matches!(m, ServerMessage::Snapshot { tick: Tick(12), .. }).then_some(())).await;
+    client.send(ClientMessage::Leave { id: 7 }).await;
+    client.settle().await;
+    rig.node.full.store(false, Ordering::SeqCst);
+    client.expect(|m| matches!(m, ServerMessage::Left { id: 7 }).then_some(())).await;
+    assert_eq!(rig.node.inputs(&arena()), [1, 2, 1, 2]);
+    let detaches = rig.node.state.lock().detaches.clone();
+    assert_eq!(detaches.iter().map(|d| (d.2.0, d.3)).collect::<Vec<_>>(), [(2, true)]);
+}
+
+#[tokio::test]
 async fn a_replay_waits_for_a_busy_node_and_keeps_its_order() {
     let rig = Rig::new(|_| ()).await;
     let mut client = rig.guest().await;

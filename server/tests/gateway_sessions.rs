@@ -159,6 +159,52 @@ async fn two_resumes_at_once_leave_one_socket_and_a_token_that_works() {
 }
 
 #[tokio::test]
+async fn a_leave_does_not_end_the_session_of_a_newer_socket() {
+    let rig = Rig::new(|_| ()).await;
+    let mut first = login(&rig, "anna").await;
+    let joined = first.enter("k3").await;
+    // Another socket of the same player takes the seat just before the node hears of the leave.
+    let leaving = rig.node.seats(&arena())[0].conn;
+    let mut session = rig.store.session(&anna(), &arena()).expect("a session");
+    (session.current, session.version) = ("of the second socket".to_owned(), session.version + 1);
+    rig.store.sessions.lock().insert((anna(), arena()), session.clone());
+    rig.node.state.lock().rooms.get_mut(&arena()).expect("room").seats.get_mut(&anna()).expect("seat").generation =
+        Generation(joined.generation.0 + 1);
+    first.send(ClientMessage::Leave { id: 3 }).await;
+    until("the leave is said", || !rig.node.state.lock().detaches.is_empty()).await;
+    rig.node.send(ToGateway::Left { conn: leaving });
+    first.expect(|m| matches!(m, ServerMessage::Left { id: 3 }).then_some(())).await;
+    assert_eq!(rig.store.session(&anna(), &arena()), Some(session), "it is not the one that left");
+    // One's own goes.
+    let mut second = login(&rig, "bert").await;
+    second.enter("k3").await;
+    second.send(ClientMessage::Leave { id: 3 }).await;
+    second.expect(|m| matches!(m, ServerMessage::Left { id: 3 }).then_some(())).await;
+    assert_eq!(rig.store.session(&PlayerId::new("bert").expect("id"), &arena()), None);
+}
+
+#[tokio::test]
+async fn a_seat_is_given_back_however_long_its_room_takes_no_detach() {
+    let rig = Rig::new(|s| s.manual = true).await;
+    let mut client = login(&rig, "anna").await;
+    client.enter("k3").await;
+    rig.node.full.store(true, Ordering::SeqCst);
+    drop(client);
+    until("the socket is gone", || rig.gateway.sockets() == 0).await;
+    // A minute in small steps, so that everything that waits gets its turn.
+    for _ in 0..120 {
+        rig.hand.clone().expect("manual").advance(std::time::Duration::from_millis(500));
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert!(rig.node.state.lock().detaches.is_empty());
+    rig.node.full.store(false, Ordering::SeqCst);
+    let given_back = || rig.node.seats(&arena()).iter().all(|seat| !seat.connected);
+    rig.advance_until(std::time::Duration::from_millis(50), "it is given back", given_back).await;
+}
+
+#[tokio::test]
 async fn nothing_older_than_what_was_shown() {
     let rig = Rig::new(|_| ()).await;
     let session = login(&rig, "anna").await.enter("k3").await.session;
@@ -226,6 +272,7 @@ async fn an_attach_that_is_answered_too_late_is_given_back() {
     until("the socket is gone", || rig.gateway.sockets() == 0).await;
     let attached = tenure::link::Attached {
         conn,
+        attempt: 1,
         room: arena(),
         seat: SeatId(4),
         generation: Generation(9),

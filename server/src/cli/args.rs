@@ -9,6 +9,7 @@ use crate::config::Sources;
 /// A parsed command line.
 #[derive(Clone, Debug, Parser)]
 #[command(
+    about = "A game server built on Tenure: rooms that outlive the process they run in",
     disable_help_subcommand = true,
     after_help = "Exit codes: 0 all is well, 1 a problem was found, 2 could not run."
 )]

@@ -9,14 +9,14 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use tenure_shared::{RoomId, Term, Tick, wire::ServerMessage};
+use tenure_shared::{Generation, RoomId, SeatId, Term, Tick, wire::ServerMessage};
 
 use super::{
     outgoing::{Bounds, Broken, Outgoing},
     ring::Ring,
 };
 use crate::{
-    link::{Attached, ConnId, Frame, FrameMember, RestoredMember, ToGateway},
+    link::{Attached, ConnId, Frame, FrameMember, RestoredMember, ToGateway, ToNode},
     runtime::{Mono, net::Stream},
 };
 
@@ -46,11 +46,28 @@ struct Held {
 #[derive(Debug)]
 pub(super) struct Seat {
     room: RoomId,
+    seat: SeatId,
+    /// Number of the attachment that was answered to this connection.
+    first: Generation,
+    /// Its number now: each restore of the room in place raises it.
+    pub(super) generation: Generation,
+    /// Whether it was raised since the task last looked.
+    raised: bool,
     /// Newest (term, tick) shown: nothing older follows (H7).
     floor: (Term, Tick),
     pub(super) ring: Ring,
     /// Set until `joined` is sent.
     held: Option<Held>,
+}
+
+/// An attach whose answer is awaited.
+#[derive(Debug)]
+pub(super) struct Expected {
+    pub(super) room: RoomId,
+    /// What must not be undercut.
+    pub(super) floor: (Term, Tick),
+    /// An answer to an earlier attempt is nobody's.
+    pub(super) attempt: u32,
 }
 
 /// What the lock protects.
@@ -59,8 +76,7 @@ pub(super) struct Inner {
     pub(super) out: Outgoing,
     waker: Waker,
     inbox: VecDeque<Note>,
-    /// The room whose answer to an attach is awaited, and what must not be undercut.
-    expecting: Option<(RoomId, (Term, Tick))>,
+    expecting: Option<Expected>,
     pub(super) seat: Option<Seat>,
     broken: Option<Broken>,
     /// The task is gone.
@@ -80,6 +96,8 @@ pub(super) enum Shown {
     Yes,
     /// Older than what was shown, or of a room that the connection has left.
     Stale,
+    /// The connection does not have that seat (any more).
+    Gone,
 }
 
 impl Conn {
@@ -109,15 +127,17 @@ impl Conn {
     /// The answer to an attach: from here on frames are kept until `joined` is sent. Gives it back if nobody waits for it.
     pub(super) fn attached(&self, attached: Attached) -> Result<(), Attached> {
         let mut inner = self.lock();
-        match &inner.expecting {
-            Some((room, _)) if *room == attached.room && !inner.ended => {}
-            _ => return Err(attached),
-        }
-        let floor = inner.expecting.take().map_or((Term(0), Tick(0)), |(_, floor)| floor);
+        let ended = inner.ended;
+        let is = |e: &mut Expected| e.room == attached.room && e.attempt == attached.attempt && !ended;
+        let Some(Expected { floor, .. }) = inner.expecting.take_if(is) else { return Err(attached) };
         let seat = Seat {
             room: attached.room.clone(),
+            seat: attached.seat,
+            first: attached.generation,
+            generation: attached.generation,
+            raised: false,
             floor: floor.max((attached.term, attached.tick)),
-            ring: Ring::default(),
+            ring: Ring::new(attached.owed),
             held: Some(Held::default()),
         };
         inner.seat = Some(seat);
@@ -194,21 +214,22 @@ impl Inner {
         (term, tick): (Term, Tick),
         member: &RestoredMember,
     ) -> Shown {
-        let Some(seat) = self.seat.as_mut().filter(|seat| seat.room == *room) else { return Shown::Stale };
-        if term < seat.floor.0 {
+        let is = |seat: &&mut Seat| seat.room == *room && seat.seat == member.seat;
+        let Some(seat) = self.seat.as_mut().filter(is) else { return Shown::Gone };
+        if term < seat.floor.0 || member.generation <= seat.generation {
             return Shown::Stale;
         }
-        // Within a term the tick may go back here, and only here: the client is told.
         seat.floor = (term, tick);
-        seat.ring.replay(member.owed);
-        let before = encode(&ServerMessage::RolledBack { term, tick });
-        if let Some(held) = &mut seat.held {
-            held.frames.push((Bytes::new(), before));
-            held.lost = true;
-        } else {
-            self.show(now, &before, &member.snapshot);
-        }
+        (seat.generation, seat.raised) = (member.generation, true);
         self.waker.wake_by_ref();
+        // What is owed to the room and not kept here, the client may still have: it resumes, and says from which number on. Before
+        // `joined` it does not even know which numbers to send.
+        if seat.held.is_some() || !seat.ring.replay(member.owed) {
+            self.settle(Err(Broken::Behind));
+            return Shown::Yes;
+        }
+        let before = encode(&ServerMessage::RolledBack { term, tick });
+        self.show(now, &before, &member.snapshot);
         Shown::Yes
     }
 
@@ -278,9 +299,14 @@ impl Inner {
         self.broken.take()
     }
 
+    /// Whether nothing more goes out or in: the task is about to close the socket.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
     /// An attach is on its way.
-    pub(super) fn expect(&mut self, room: RoomId, floor: (Term, Tick)) {
-        self.expecting = Some((room, floor));
+    pub(super) fn expect(&mut self, expected: Expected) {
+        self.expecting = Some(expected);
     }
 
     /// No attach is on its way and there is no seat.
@@ -289,19 +315,29 @@ impl Inner {
         self.seat = None;
     }
 
-    /// This room's seat is not wanted (any more).
-    pub(super) fn unseat(&mut self, room: &RoomId) {
-        if self.room() == Some(room) {
+    /// A detach is about to be sent: it gets the newest number of its attachment, and unless the player leaves, who is still to see
+    /// what the room says, the seat is no longer this connection's. A restore that comes later finds none, and gives it back itself.
+    pub(super) fn give_up(&mut self, detach: &mut ToNode) {
+        let Some(seat) = self.seat.as_ref().filter(|seat| seat.owns(detach)) else { return };
+        seat.renumber(detach);
+        if matches!(detach, ToNode::Detach { consented: false, .. }) {
             self.seat = None;
         }
     }
 
-    /// The task ends: gives the attach back that nobody will answer, if there is one.
-    pub(super) fn end(&mut self) -> Vec<Note> {
+    /// The new number of the attachment, if the room was restored since this was last asked.
+    pub(super) fn take_raised(&mut self) -> Option<Generation> {
+        let seat = self.seat.as_mut()?;
+        std::mem::take(&mut seat.raised).then_some(seat.generation)
+    }
+
+    /// The task ends: gives back the notes that nobody will answer (an attach may be among them), and the seat.
+    pub(super) fn end(&mut self) -> (Vec<Note>, Option<Seat>) {
         self.ended = true;
+        let seat = self.seat.take();
         self.forget();
         self.waker = Waker::noop().clone();
-        self.inbox.drain(..).collect()
+        (self.inbox.drain(..).collect(), seat)
     }
 
     fn settle(&mut self, written: Result<(), Broken>) {
@@ -309,6 +345,27 @@ impl Inner {
             self.broken.get_or_insert(broken);
             self.waker.wake_by_ref();
         }
+    }
+}
+
+impl Seat {
+    fn owns(&self, detach: &ToNode) -> bool {
+        matches!(detach, ToNode::Detach { room, seat, generation, .. }
+            if *room == self.room && *seat == self.seat && *generation >= self.first)
+    }
+
+    /// Gives a detach of this attachment its newest number.
+    pub(super) fn renumber(&self, detach: &mut ToNode) {
+        if self.owns(detach)
+            && let ToNode::Detach { generation, .. } = detach
+        {
+            *generation = self.generation.max(*generation);
+        }
+    }
+
+    /// The number of the attachment, if it was raised and the task has not looked.
+    pub(super) fn raised(&self) -> Option<Generation> {
+        self.raised.then_some(self.generation)
     }
 }
 

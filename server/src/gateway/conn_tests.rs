@@ -29,9 +29,23 @@ fn connection() -> (Conn, DuplexStream) {
     (Conn::new(ConnId(1), Box::new(ours), BOUNDS), theirs)
 }
 
+fn expect(conn: &Conn, room: RoomId, attempt: u32) {
+    conn.lock().expect(Expected { room, floor: (Term(0), Tick(0)), attempt });
+}
+
+fn restored_member(generation: u32, owed: u64, snapshot: Bytes) -> RestoredMember {
+    let (seat, generation, owed) = (SeatId(1), Generation(generation), Seq(owed));
+    RestoredMember { conn: ConnId(1), seat, generation, owed, snapshot }
+}
+
+fn detach(generation: u32, consented: bool) -> ToNode {
+    ToNode::Detach { room: room(), seat: SeatId(1), generation: Generation(generation), consented }
+}
+
 fn attached(term: u64, tick: u64) -> Attached {
     Attached {
         conn: ConnId(1),
+        attempt: 1,
         room: room(),
         seat: SeatId(1),
         generation: Generation(1),
@@ -109,7 +123,7 @@ fn tail(id: u32) -> Bytes {
 #[tokio::test]
 async fn frames_wait_for_joined_and_older_ones_are_not_shown() {
     let (conn, theirs) = connection();
-    conn.lock().expect(room(), (Term(5), Tick(7)));
+    conn.lock().expect(Expected { room: room(), floor: (Term(5), Tick(7)), attempt: 1 });
     conn.attached(attached(5, 10)).expect("expected");
     assert_eq!(give(&conn, 5, 10, &tail(1)), Shown::Yes);
     assert_eq!(give(&conn, 5, 11, &tail(2)), Shown::Yes);
@@ -127,9 +141,9 @@ async fn frames_wait_for_joined_and_older_ones_are_not_shown() {
 async fn frames_of_a_room_that_was_left_are_not_shown() {
     let (conn, theirs) = connection();
     assert!(conn.attached(attached(5, 10)).is_err(), "nobody asked");
-    conn.lock().expect(RoomId::new("arena/eu/b").expect("id"), (Term(0), Tick(0)));
+    expect(&conn, RoomId::new("arena/eu/b").expect("id"), 1);
     assert!(conn.attached(attached(5, 10)).is_err(), "another room was asked for");
-    conn.lock().expect(room(), (Term(0), Tick(0)));
+    expect(&conn, room(), 1);
     conn.attached(attached(5, 10)).expect("expected");
     assert!(conn.attached(attached(5, 10)).is_err(), "once");
     enter(&conn, &snapshot(5, 10));
@@ -141,7 +155,7 @@ async fn frames_of_a_room_that_was_left_are_not_shown() {
 #[tokio::test]
 async fn a_restored_room_says_so_once_and_the_ring_is_handed_over_again() {
     let (conn, theirs) = connection();
-    conn.lock().expect(room(), (Term(0), Tick(0)));
+    expect(&conn, room(), 1);
     conn.attached(attached(5, 10)).expect("expected");
     enter(&conn, &snapshot(5, 10));
     let bounds = UnsavedBounds::default();
@@ -149,13 +163,13 @@ async fn a_restored_room_says_so_once_and_the_ring_is_handed_over_again() {
         for seq in 1..=4 {
             let entry = Entry { seq: Seq(seq), request: None, kind: 0, payload: Bytes::new(), at: Mono(0) };
             seat.ring.push(entry, &bounds).expect("room");
-            seat.ring.handed_over_up_to(Seq(seq));
+            seat.ring.handed_over(Seq(seq));
         }
     }
     let (frame, mut member) = frame(5, 11, &[]);
     member.saved = Seq(1);
     conn.lock().frame(Mono(0), &frame, member, false);
-    let restored = RestoredMember { conn: ConnId(1), owed: Seq(3), snapshot: snapshot(6, 8) };
+    let restored = restored_member(2, 3, snapshot(6, 8));
     assert_eq!(conn.lock().restored(Mono(0), &room(), (Term(4), Tick(8)), &restored), Shown::Stale, "a stale owner");
     assert_eq!(conn.lock().restored(Mono(0), &room(), (Term(6), Tick(8)), &restored), Shown::Yes);
     let waiting = conn.lock().seat.as_ref().and_then(|seat| seat.ring.waiting().map(|e| e.seq));
@@ -168,7 +182,7 @@ async fn a_restored_room_says_so_once_and_the_ring_is_handed_over_again() {
 #[tokio::test]
 async fn lost_state_is_made_up_for_by_one_snapshot() {
     let (conn, theirs) = connection();
-    conn.lock().expect(room(), (Term(0), Tick(0)));
+    expect(&conn, room(), 1);
     conn.attached(attached(5, 10)).expect("expected");
     enter(&conn, &snapshot(5, 10));
     let (mut lost, member) = frame(5, 11, &tail(1));
@@ -190,7 +204,7 @@ async fn lost_state_is_made_up_for_by_one_snapshot() {
 #[test]
 fn the_time_before_joined_is_bounded() {
     let (conn, _theirs) = connection();
-    conn.lock().expect(room(), (Term(0), Tick(0)));
+    expect(&conn, room(), 1);
     conn.attached(attached(5, 0)).expect("expected");
     for tick in 1..10_000 {
         let (frame, member) = frame(5, tick, &[0xc0; 4]);
@@ -211,7 +225,65 @@ fn notes_are_bounded_and_end_with_the_task() {
     let note = || Note::Node(ToGateway::Left { conn: ConnId(1) });
     let taken = (0..100).filter(|_| conn.note(note())).count();
     assert_eq!(taken, INBOX);
-    assert_eq!(conn.lock().end().len(), INBOX);
+    assert_eq!(conn.lock().end().0.len(), INBOX);
     assert!(!conn.note(note()));
     let _ = GatewayId(0);
+}
+
+#[test]
+fn only_the_answer_to_the_newest_attempt_gives_a_seat() {
+    let (conn, _theirs) = connection();
+    expect(&conn, room(), 1);
+    // It took too long, and the client asked again.
+    conn.lock().forget();
+    expect(&conn, room(), 2);
+    assert!(conn.attached(attached(5, 10)).is_err(), "the answer to the first attempt");
+    let second = Attached { attempt: 2, generation: Generation(2), ..attached(5, 10) };
+    conn.attached(second).expect("expected");
+    // The first attachment is given back: that of the second stays.
+    let mut first = detach(1, false);
+    conn.lock().give_up(&mut first);
+    assert_eq!(first, detach(1, false));
+    assert!(conn.lock().seat.is_some());
+    let mut own = detach(2, false);
+    conn.lock().give_up(&mut own);
+    assert!(conn.lock().seat.is_none());
+}
+
+#[test]
+fn a_detach_after_a_restore_names_the_newest_attachment() {
+    let (conn, _theirs) = connection();
+    expect(&conn, room(), 1);
+    conn.attached(attached(5, 10)).expect("expected");
+    enter(&conn, &snapshot(5, 10));
+    assert_eq!(
+        conn.lock().restored(Mono(0), &room(), (Term(5), Tick(12)), &restored_member(2, 1, snapshot(5, 12))),
+        Shown::Yes
+    );
+    assert_eq!(conn.lock().take_raised(), Some(Generation(2)));
+    assert_eq!(conn.lock().take_raised(), None);
+    let mut leave = detach(1, true);
+    conn.lock().give_up(&mut leave);
+    assert_eq!(leave, detach(2, true));
+    let mut gone = detach(1, false);
+    conn.lock().give_up(&mut gone);
+    assert_eq!(gone, detach(2, false));
+    let late = conn.lock().restored(Mono(0), &room(), (Term(5), Tick(14)), &restored_member(3, 1, snapshot(5, 14)));
+    assert_eq!(late, Shown::Gone, "whoever restores it is told");
+}
+
+#[test]
+fn a_restore_that_this_socket_cannot_make_up_for_ends_it() {
+    // Before `joined`, and when the room wants what came through another socket.
+    for (entered, owed) in [(false, 1), (true, 0)] {
+        let (conn, _theirs) = connection();
+        expect(&conn, room(), 1);
+        conn.attached(attached(5, 10)).expect("expected");
+        if entered {
+            enter(&conn, &snapshot(5, 10));
+        }
+        conn.lock().restored(Mono(0), &room(), (Term(5), Tick(12)), &restored_member(2, owed, snapshot(5, 12)));
+        assert!(conn.lock().is_broken());
+        assert!(matches!(conn.lock().take_broken(), Some(Broken::Behind)));
+    }
 }

@@ -4,14 +4,14 @@
 //! snapshot later) and keep their tails; when it is full, the message is given back.
 
 use std::{
-    collections::VecDeque,
+    collections::BTreeMap,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
-use tenure_shared::RoomId;
+use tenure_shared::{Generation, RoomId, SeatId};
 
 use super::{
     conn::{Conn, Note, Shown},
@@ -32,7 +32,8 @@ const FRAMES: usize = 1_024;
 const MAILBOX: usize = 2 * FRAMES;
 /// Messages handled before other tasks of the thread get their turn.
 const BATCH: usize = 8;
-/// Detaches that wait because the node's queue is full.
+/// Detaches that wait because their rooms' queues are full. At the bound the lane takes no more messages until some are gone: then the
+/// node finds this gateway deaf, and lets its seats go by itself.
 const ORPHANS: usize = 4_096;
 /// How long such a detach waits before it is tried again.
 const ORPHAN_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
@@ -59,7 +60,10 @@ pub(super) struct LaneTask {
     receiver: Receiver<Item>,
     waiting: Arc<AtomicUsize>,
     shared: Arc<Shared>,
-    orphans: VecDeque<ToNode>,
+    /// One per seat: the newest attachment of it that nobody wants.
+    orphans: BTreeMap<(RoomId, SeatId), Generation>,
+    /// When to offer them again.
+    retry_at: Option<Mono>,
 }
 
 /// What all lanes use.
@@ -77,7 +81,13 @@ impl FanOut {
             let (sender, receiver) = mailbox::channel("gateway_fanout", MAILBOX);
             let waiting = Arc::new(AtomicUsize::new(0));
             senders.push(Lane { sender, waiting: waiting.clone() });
-            tasks.push(LaneTask { receiver, waiting, shared: shared.clone(), orphans: VecDeque::new() });
+            tasks.push(LaneTask {
+                receiver,
+                waiting,
+                shared: shared.clone(),
+                orphans: BTreeMap::new(),
+                retry_at: None,
+            });
         }
         (Self { lanes: senders, conns: shared.conns.clone() }, tasks)
     }
@@ -131,20 +141,21 @@ impl LaneTask {
     pub(super) async fn run(mut self, stop: Shutdown) {
         loop {
             for _ in 0..BATCH {
+                let now = self.shared.clock.now();
+                if self.retry_at.is_some_and(|at| now >= at) {
+                    self.retry_orphans(now);
+                }
                 let pause = async {
-                    match self.orphans.is_empty() {
-                        true => std::future::pending().await,
-                        false => self.shared.clock.sleep(ORPHAN_PAUSE).await,
+                    match self.retry_at {
+                        None => std::future::pending().await,
+                        Some(at) => self.shared.clock.sleep_until(at).await,
                     }
                 };
                 let item = tokio::select! {
                     biased;
-                    item = self.receiver.recv() => item,
+                    item = self.receiver.recv(), if self.orphans.len() < ORPHANS => item,
                     () = stop.stopped() => None,
-                    () = pause => {
-                        self.retry_orphans();
-                        continue;
-                    }
+                    () = pause => continue,
                 };
                 let Some(item) = item else { return };
                 self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -167,8 +178,13 @@ impl LaneTask {
             }
             ToGateway::Restored { room, term, tick, members } => {
                 for member in members {
-                    if let Some(conn) = self.get(member.conn) {
-                        conn.lock().restored(now, &room, (term, tick), &member);
+                    let conn = self.get(member.conn);
+                    let shown = conn.map(|conn| conn.lock().restored(now, &room, (term, tick), &member));
+                    match shown {
+                        Some(Shown::Yes) => {}
+                        Some(Shown::Stale) => self.shared.metrics.stale.increment(1),
+                        // Its own detach, if it is on its way, names an older attachment.
+                        Some(Shown::Gone) | None => self.orphan(room.clone(), member.seat, member.generation),
                     }
                 }
             }
@@ -179,7 +195,7 @@ impl LaneTask {
                 };
                 // The socket is gone, or gave up waiting: the seat must not count as connected.
                 if let Some(Attached { room, seat, generation, .. }) = refused {
-                    self.orphan(ToNode::Detach { room, seat, generation, consented: false });
+                    self.orphan(room, seat, generation);
                 }
             }
             ToGateway::Found { conn, .. }
@@ -206,7 +222,7 @@ impl LaneTask {
                     shown += 1;
                     bytes += frame.body.len() + member.end.saturating_sub(member.start) as usize;
                 }
-                Shown::Stale => stale += 1,
+                Shown::Stale | Shown::Gone => stale += 1,
             }
         }
         let metrics = &self.shared.metrics;
@@ -224,26 +240,27 @@ impl LaneTask {
         self.shared.conns.get(id)
     }
 
-    fn orphan(&mut self, detach: ToNode) {
-        if self.orphans.len() >= ORPHANS {
-            tracing::error!(
-                bound = ORPHANS,
-                "the node takes no detaches: a seat stays connected until its room notices"
-            );
+    /// A seat that nobody wants is given back, now or when its room has a place for it.
+    fn orphan(&mut self, room: RoomId, seat: SeatId, generation: Generation) {
+        let detach = ToNode::Detach { room: room.clone(), seat, generation, consented: false };
+        if self.shared.uplink.get().is_some_and(|uplink| !matches!(uplink.send(detach), Err(Refused::Full(_)))) {
             return;
         }
-        self.orphans.push_back(detach);
-        self.retry_orphans();
+        let newest = self.orphans.entry((room, seat)).or_default();
+        *newest = generation.max(*newest);
+        self.retry_at.get_or_insert_with(|| self.shared.clock.now().plus(ORPHAN_PAUSE));
     }
 
-    fn retry_orphans(&mut self) {
-        let Some(uplink) = self.shared.uplink.get() else { return };
-        while let Some(detach) = self.orphans.pop_front() {
-            match uplink.send(detach) {
-                Ok(()) | Err(Refused::Closed(_)) => {}
-                Err(Refused::Full(detach)) => return self.orphans.push_front(detach),
-            }
+    /// Offers them all: a room that is busy does not keep the others' seats taken.
+    fn retry_orphans(&mut self, now: Mono) {
+        if let Some(uplink) = self.shared.uplink.get() {
+            self.orphans.retain(|(room, seat), generation| {
+                let (room, seat, generation) = (room.clone(), *seat, *generation);
+                let detach = ToNode::Detach { room, seat, generation, consented: false };
+                matches!(uplink.send(detach), Err(Refused::Full(_)))
+            });
         }
+        self.retry_at = (!self.orphans.is_empty()).then(|| now.plus(ORPHAN_PAUSE));
     }
 }
 

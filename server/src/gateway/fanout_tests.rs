@@ -13,7 +13,11 @@ use tenure_shared::{Generation, SeatId, Seq, Term, Tick};
 use tokio::io::AsyncReadExt as _;
 
 use super::*;
-use crate::{gateway::outgoing::Bounds, link::FrameMember, runtime::Clock};
+use crate::{
+    gateway::{conn::Expected, outgoing::Bounds},
+    link::{FrameMember, RestoredMember},
+    runtime::Clock,
+};
 
 fn room() -> RoomId {
     RoomId::new("arena/eu/a").expect("id")
@@ -31,6 +35,7 @@ fn shared() -> Arc<Shared> {
 fn attached(conn: ConnId) -> Attached {
     Attached {
         conn,
+        attempt: 1,
         room: room(),
         seat: SeatId(1),
         generation: Generation(3),
@@ -69,7 +74,7 @@ async fn when_it_is_behind_state_is_lost_first_and_tails_never() {
     };
     let (ours, mut theirs) = tokio::io::duplex(1 << 20);
     let conn = shared.conns.insert(|id| Conn::new(id, Box::new(ours), bounds));
-    conn.lock().expect(room(), (Term(0), Tick(0)));
+    conn.lock().expect(Expected { room: room(), floor: (Term(0), Tick(0)), attempt: 1 });
     conn.attached(attached(conn.id)).expect("expected");
     conn.lock().release(&mut Context::from_waker(Waker::noop()), Mono(0), &Bytes::new(), &Bytes::new(), &Bytes::new());
 
@@ -129,6 +134,70 @@ async fn seats_of_sockets_that_are_gone_are_given_back_even_to_a_busy_node() {
     }
     let detach = ToNode::Detach { room: room(), seat: SeatId(1), generation: Generation(3), consented: false };
     assert_eq!(*node.got.lock(), [detach]);
+    stop.stop();
+    lane.await.expect("ended");
+}
+
+#[tokio::test]
+async fn a_restored_room_hears_of_sockets_that_are_gone() {
+    let shared = shared();
+    let node = Arc::new(Busy { busy: Mutex::new(0), got: Mutex::new(Vec::new()) });
+    assert!(shared.uplink.set(node.clone()).is_ok());
+    let bounds = Bounds {
+        bytes: 1 << 20,
+        resync_after: std::time::Duration::from_secs(60),
+        close_after: std::time::Duration::from_secs(60),
+    };
+    // One is closed, one has left the room: what they said, they said of an older attachment.
+    let conn = shared.conns.insert(|id| Conn::new(id, Box::new(tokio::io::duplex(1 << 10).0), bounds));
+    let (fan_out, mut tasks) = FanOut::new(1, &shared);
+    let member = |conn, seat| {
+        let (seat, generation, owed) = (SeatId(seat), Generation(4), Seq(1));
+        RestoredMember { conn, seat, generation, owed, snapshot: Bytes::new() }
+    };
+    let members = vec![member(ConnId(77), 1), member(conn.id, 2)];
+    fan_out.send(ToGateway::Restored { room: room(), term: Term(1), tick: Tick(3), members }).expect("taken");
+    let stop = Shutdown::new();
+    let lane = tokio::spawn(tasks.remove(0).run(stop.clone()));
+    while node.got.lock().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let detach =
+        |seat| ToNode::Detach { room: room(), seat: SeatId(seat), generation: Generation(4), consented: false };
+    assert_eq!(*node.got.lock(), [detach(1), detach(2)]);
+    stop.stop();
+    lane.await.expect("ended");
+}
+
+#[tokio::test]
+async fn detaches_that_nobody_takes_hold_the_lane_up_and_none_is_lost() {
+    let shared = shared();
+    let node = Arc::new(Busy { busy: Mutex::new(u32::MAX), got: Mutex::new(Vec::new()) });
+    assert!(shared.uplink.set(node.clone()).is_ok());
+    let (fan_out, mut tasks) = FanOut::new(1, &shared);
+    let stop = Shutdown::new();
+    let lane = tokio::spawn(tasks.remove(0).run(stop.clone()));
+    let mut next = 0;
+    let one = |seat| ToGateway::Attached(Attached { seat: SeatId(seat), ..attached(ConnId(77)) });
+    // More than may wait as detaches: the rest waits as messages, and at last the node is told that this gateway is full.
+    let mut refused = 0;
+    while refused < 1_000 {
+        match fan_out.send(one(next)) {
+            Ok(()) => (next, refused) = (next + 1, 0),
+            Err(_) => {
+                refused += 1;
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    assert!(next as usize >= ORPHANS + MAILBOX, "{next}");
+    *node.busy.lock() = 0;
+    while node.got.lock().len() < next as usize {
+        tokio::task::yield_now().await;
+    }
+    let seats: std::collections::BTreeSet<_> =
+        node.got.lock().iter().map(|m| if let ToNode::Detach { seat, .. } = m { seat.0 } else { u32::MAX }).collect();
+    assert_eq!(seats, (0..next).collect());
     stop.stop();
     lane.await.expect("ended");
 }

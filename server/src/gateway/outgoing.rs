@@ -38,6 +38,8 @@ pub(super) enum Broken {
     Io(io::Error),
     /// The client reads too slowly: what may not be left out exceeds the bound.
     Slow,
+    /// The room was restored to a moment before what is kept here: the client must resume.
+    Behind,
 }
 
 impl From<io::Error> for Broken {
@@ -52,6 +54,8 @@ struct Waiting {
     head: Head,
     /// State: superseded by a snapshot.
     body: Bytes,
+    /// The body is a snapshot: it does not count against the bound, or a large room could never be shown.
+    snapshot: bool,
     /// Everything else.
     tail: Bytes,
     /// Bytes already written.
@@ -68,6 +72,29 @@ impl Waiting {
     fn len(&self) -> usize {
         self.head().len() + self.body.len() + self.tail.len()
     }
+
+    /// What is still to be written and counts against the bounds.
+    fn left(&self) -> Left {
+        let body = (self.head().len() + self.body.len()).saturating_sub(self.sent.max(self.head().len()));
+        let owed = self.len() - self.sent - body;
+        Left { bytes: if self.snapshot { owed } else { owed + body }, owed }
+    }
+}
+
+/// Bytes that wait.
+#[derive(Clone, Copy, Debug, Default)]
+struct Left {
+    /// All but snapshots. Above the bound, state is left out.
+    bytes: usize,
+    /// What must not be left out. Above the bound, the client is too slow.
+    owed: usize,
+}
+
+impl Left {
+    fn add(&mut self, other: Left) {
+        self.bytes += other.bytes;
+        self.owed += other.owed;
+    }
 }
 
 /// What waits for a client, and how it is written.
@@ -75,8 +102,8 @@ impl Waiting {
 pub(super) struct Outgoing {
     bounds: Bounds,
     queue: VecDeque<Waiting>,
-    /// Bytes in the queue that are still to be written.
-    bytes: usize,
+    /// Of the queue.
+    left: Left,
     control: Vec<u8>,
     control_sent: usize,
     /// Since when something waits.
@@ -94,7 +121,7 @@ impl Outgoing {
         Self {
             bounds,
             queue: VecDeque::new(),
-            bytes: 0,
+            left: Left::default(),
             control: Vec::new(),
             control_sent: 0,
             since: None,
@@ -114,6 +141,17 @@ impl Outgoing {
         tails: &Bytes,
         tail: Range<usize>,
     ) -> Result<(), Broken> {
+        self.write_or_wait(io, cx, now, (body, false), (tails, tail))
+    }
+
+    fn write_or_wait(
+        &mut self,
+        io: &mut dyn Stream,
+        cx: &mut Context<'_>,
+        now: Mono,
+        (body, snapshot): (&Bytes, bool),
+        (tails, tail): (&Bytes, Range<usize>),
+    ) -> Result<(), Broken> {
         if self.closing {
             return Ok(());
         }
@@ -124,19 +162,19 @@ impl Outgoing {
             return Ok(());
         }
         if !self.is_idle() {
-            let beyond = self.bytes + body.len() + private.len() > self.bounds.bytes;
+            let beyond = self.left.bytes + body.len() + private.len() > self.bounds.bytes;
             let old = self.since.is_some_and(|since| now.since(since) > self.bounds.resync_after);
-            if (beyond || old) && !body.is_empty() {
+            if (beyond || old) && !body.is_empty() && !snapshot {
                 self.leave_state_out();
                 body = &nothing;
                 if private.is_empty() {
                     return Ok(());
                 }
             }
-            if self.bytes + private.len() > self.bounds.bytes {
+            if !private.is_empty() && self.left.owed + private.len() > self.bounds.bytes {
                 return Err(Broken::Slow);
             }
-            self.wait(now, body.clone(), tails.slice(tail), 0);
+            self.wait(now, (body.clone(), snapshot), tails.slice(tail), 0);
             return Ok(());
         }
         let head = Head::binary(body.len() + private.len());
@@ -146,7 +184,7 @@ impl Outgoing {
             match write(io, cx, [head.as_slice(), body, private], sent)? {
                 Poll::Ready(n) => sent += n,
                 Poll::Pending => {
-                    self.wait(now, body.clone(), tails.slice(tail), sent);
+                    self.wait(now, (body.clone(), snapshot), tails.slice(tail), sent);
                     return Ok(());
                 }
             }
@@ -165,7 +203,8 @@ impl Outgoing {
         self.frame(io, cx, now, &Bytes::new(), bytes, 0..bytes.len())
     }
 
-    /// Writes a snapshot, with `before` in front of it in the same message: from here on state may follow again.
+    /// Writes a snapshot, with `before` in front of it: from here on state may follow again. It takes the place of all state that
+    /// waits and was not begun, so at most one waits whole, and one is being written.
     pub(super) fn snapshot(
         &mut self,
         io: &mut dyn Stream,
@@ -177,9 +216,12 @@ impl Outgoing {
         if !before.is_empty() {
             self.message(io, cx, now, before)?;
         }
+        if !self.is_idle() {
+            self.leave_state_out();
+        }
         self.stale = false;
         self.asked = None;
-        self.frame(io, cx, now, snapshot, &Bytes::new(), 0..0)
+        self.write_or_wait(io, cx, now, (snapshot, true), (&Bytes::new(), 0..0))
     }
 
     /// Takes whole control frames as they come from the protocol layer, all or nothing; `false` when there is no room.
@@ -209,8 +251,9 @@ impl Outgoing {
         if self.control_sent == 0 {
             self.control.clear();
         }
-        let waiting = Waiting { head: Head::binary(0), body: Bytes::new(), tail: frame.into(), sent: 0, raw: true };
-        self.bytes += waiting.len();
+        let (head, body, tail) = (Head::binary(0), Bytes::new(), frame.into());
+        let waiting = Waiting { head, body, snapshot: false, tail, sent: 0, raw: true };
+        self.left.add(waiting.left());
         self.queue.push_back(waiting);
         self.since.get_or_insert(now);
     }
@@ -236,8 +279,11 @@ impl Outgoing {
             };
             match write(io, cx, [front.head(), &front.body, &front.tail], front.sent)? {
                 Poll::Ready(n) => {
+                    let before = front.left();
                     front.sent += n;
-                    self.bytes -= n;
+                    let after = front.left();
+                    self.left.bytes -= before.bytes - after.bytes;
+                    self.left.owed -= before.owed - after.owed;
                     if front.sent == front.len() {
                         self.queue.pop_front();
                     }
@@ -255,7 +301,8 @@ impl Outgoing {
             waiting.head = Head::binary(waiting.tail.len());
         }
         self.queue.retain(|w| w.sent > 0 || w.len() > w.head().len());
-        self.bytes = self.queue.iter().map(|w| w.len() - w.sent).sum();
+        self.left = Left::default();
+        self.queue.iter().for_each(|w| self.left.add(w.left()));
     }
 
     /// Whether a snapshot is to be asked for now: state was left out and everything else has been written.
@@ -303,12 +350,14 @@ impl Outgoing {
     /// Bytes that wait.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        self.bytes + self.control.len() - self.control_sent
+        let queued: usize = self.queue.iter().map(|w| w.len() - w.sent).sum();
+        queued + self.control.len() - self.control_sent
     }
 
-    fn wait(&mut self, now: Mono, body: Bytes, tail: Bytes, sent: usize) {
-        let waiting = Waiting { head: Head::binary(body.len() + tail.len()), body, tail, sent, raw: false };
-        self.bytes += waiting.len() - sent;
+    fn wait(&mut self, now: Mono, (body, snapshot): (Bytes, bool), tail: Bytes, sent: usize) {
+        let head = Head::binary(body.len() + tail.len());
+        let waiting = Waiting { head, body, snapshot, tail, sent, raw: false };
+        self.left.add(waiting.left());
         self.queue.push_back(waiting);
         self.since.get_or_insert(now);
     }

@@ -273,3 +273,27 @@ proptest! {
 fn head_len(payload: usize) -> usize {
     Head::binary(payload).as_slice().len()
 }
+
+#[test]
+fn a_snapshot_larger_than_the_bound_is_shown_and_what_follows_it_too() {
+    let (mut out, mut io) = (Outgoing::new(BOUNDS), Slow { room: 50, chunk: usize::MAX, ..Slow::default() });
+    let snapshot = Bytes::from(vec![7; 3_000]);
+    out.snapshot(&mut io, &mut cx(), at(0), &Bytes::new(), &snapshot).expect("taken");
+    send(&mut out, &mut io, at(0), &[], &[1; 100]).expect("a tail waits");
+    send(&mut out, &mut io, at(0), &[2; 300], &[3; 100]).expect("a frame waits");
+    // A second snapshot takes the place of the frame's state, not of the tails, nor of what is half written.
+    let second = Bytes::from(vec![8; 2_000]);
+    out.snapshot(&mut io, &mut cx(), at(0), &Bytes::new(), &second).expect("taken");
+    send(&mut out, &mut io, at(0), &[4; 300], &[]).expect("a frame waits");
+    assert!(!out.wants_snapshot());
+    io.room = usize::MAX;
+    out.flush(&mut io, &mut cx()).expect("flushed");
+    let lengths: Vec<_> = frames(&io.taken).into_iter().map(|(_, payload)| payload.len()).collect();
+    assert_eq!(lengths, [3_000, 100, 100, 2_000, 300]);
+    assert_eq!((out.left.bytes, out.left.owed), (0, 0));
+    // Tails alone are still bounded.
+    io.room = 0;
+    let tails = (0..20).map(|_| send(&mut out, &mut io, at(0), &[], &[9; 100]));
+    let taken = tails.take_while(Result::is_ok).count();
+    assert!((8..=10).contains(&taken), "{taken}");
+}

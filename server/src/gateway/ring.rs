@@ -40,8 +40,10 @@ pub(super) struct Entry {
 }
 
 /// Unsaved messages, oldest first, and which of them still have to be handed to the room.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Ring {
+    /// Below this number nothing is here: it was saved, or came through another socket.
+    from: Seq,
     entries: VecDeque<Entry>,
     bytes: usize,
     /// Entries from this index on wait to be handed over.
@@ -49,6 +51,11 @@ pub(super) struct Ring {
 }
 
 impl Ring {
+    /// A ring that will have everything from this number on.
+    pub(super) fn new(from: Seq) -> Self {
+        Self { from, entries: VecDeque::new(), bytes: 0, sent: 0 }
+    }
+
     /// Keeps a message.
     ///
     /// # Errors
@@ -69,9 +76,9 @@ impl Ring {
         Ok(())
     }
 
-    /// Forgets the newest message again: it could not be handed over.
-    pub(super) fn pop(&mut self) {
-        if let Some(entry) = self.entries.pop_back() {
+    /// Forgets the newest message, of this number, again: it could not be handed over.
+    pub(super) fn pop(&mut self, seq: Seq) {
+        if let Some(entry) = self.entries.pop_back_if(|entry| entry.seq == seq) {
             self.bytes -= entry.payload.len() + OVERHEAD;
             self.sent = self.sent.min(self.entries.len());
         }
@@ -79,6 +86,7 @@ impl Ring {
 
     /// Forgets everything up to `saved`.
     pub(super) fn trim(&mut self, saved: Seq) {
+        self.from = self.from.max(Seq(saved.0.saturating_add(1)));
         while let Some(entry) = self.entries.front().filter(|entry| entry.seq <= saved) {
             self.bytes -= entry.payload.len() + OVERHEAD;
             self.entries.pop_front();
@@ -86,10 +94,17 @@ impl Ring {
         }
     }
 
-    /// Everything kept is to be handed over again, from the number that the room is owed.
-    pub(super) fn replay(&mut self, owed: Seq) {
+    /// Everything kept is to be handed over again, from the number that the room is owed. `false` if the room wants something that
+    /// is not here: then nothing may be handed over, since it would overtake what is missing. (Numbers missing above the first one
+    /// kept were refused to the client; the room is not owed those.)
+    #[must_use]
+    pub(super) fn replay(&mut self, owed: Seq) -> bool {
+        if owed < self.from {
+            return false;
+        }
         self.trim(Seq(owed.0.saturating_sub(1)));
         self.sent = 0;
+        true
     }
 
     /// The next message to hand over.
@@ -97,9 +112,10 @@ impl Ring {
         self.entries.get(self.sent)
     }
 
-    /// The message from [`Ring::waiting`], of this number, was handed over; it may have been saved and trimmed by now.
-    pub(super) fn handed_over_up_to(&mut self, seq: Seq) {
-        if self.waiting().is_some_and(|entry| entry.seq <= seq) {
+    /// The message from [`Ring::waiting`], of this number, was handed over. By now it may have been saved and trimmed, or a replay
+    /// has begun: then the next one to hand over is another, and this changes nothing.
+    pub(super) fn handed_over(&mut self, seq: Seq) {
+        if self.waiting().is_some_and(|entry| entry.seq == seq) {
             self.sent += 1;
         }
     }
@@ -123,7 +139,7 @@ mod tests {
     #[test]
     fn each_bound_refuses() {
         let bounds = UnsavedBounds { count: 3, bytes: 200, age: Duration::from_nanos(10) };
-        let mut ring = Ring::default();
+        let mut ring = Ring::new(Seq(1));
         assert_eq!(ring.push(entry(1, 10, 0), &bounds), Ok(()));
         assert_eq!(ring.push(entry(2, 150, 0), &bounds), Err("too many bytes of unsaved messages"));
         assert_eq!(ring.push(entry(2, 10, 11), &bounds), Err("the room has not been saved for too long"));
@@ -138,19 +154,19 @@ mod tests {
     #[test]
     fn a_replay_starts_at_the_number_owed_and_keeps_the_order() {
         let bounds = UnsavedBounds::default();
-        let mut ring = Ring::default();
+        let mut ring = Ring::new(Seq(1));
         for seq in 1..=5 {
             ring.push(entry(seq, 1, 0), &bounds).expect("room");
-            ring.handed_over_up_to(Seq(seq));
+            ring.handed_over(Seq(seq));
         }
         assert!(ring.waiting().is_none());
-        ring.replay(Seq(3));
+        assert!(ring.replay(Seq(3)));
         ring.push(entry(6, 1, 0), &bounds).expect("room");
         let mut seen = Vec::new();
         while let Some(next) = ring.waiting() {
             let seq = next.seq;
             seen.push(seq.0);
-            ring.handed_over_up_to(seq);
+            ring.handed_over(seq);
         }
         assert_eq!(seen, [3, 4, 5, 6]);
         ring.trim(Seq(9));
@@ -159,11 +175,39 @@ mod tests {
     }
 
     #[test]
+    fn a_replay_that_begins_while_a_message_is_handed_over_loses_none() {
+        let bounds = UnsavedBounds::default();
+        let mut ring = Ring::new(Seq(11));
+        for seq in 11..=23 {
+            ring.push(entry(seq, 1, 0), &bounds).expect("room");
+            ring.handed_over(Seq(seq));
+        }
+        ring.push(entry(24, 1, 0), &bounds).expect("room");
+        // The task hands 24 to the node; meanwhile the room is restored.
+        assert!(ring.replay(Seq(11)));
+        ring.handed_over(Seq(24));
+        assert_eq!(ring.waiting().map(|entry| entry.seq), Some(Seq(11)));
+    }
+
+    #[test]
+    fn what_is_not_here_cannot_be_replayed() {
+        let bounds = UnsavedBounds::default();
+        let mut ring = Ring::new(Seq(5));
+        assert!(!ring.replay(Seq(4)), "it came through another socket");
+        // 5 was refused.
+        ring.push(entry(6, 1, 0), &bounds).expect("room");
+        assert!(ring.replay(Seq(5)));
+        ring.trim(Seq(6));
+        assert!(!ring.replay(Seq(6)), "it was saved, and forgotten");
+        assert!(ring.replay(Seq(7)));
+    }
+
+    #[test]
     fn a_message_that_was_not_handed_over_is_forgotten() {
         let bounds = UnsavedBounds::default();
-        let mut ring = Ring::default();
+        let mut ring = Ring::new(Seq(1));
         ring.push(entry(1, 7, 0), &bounds).expect("room");
-        ring.pop();
+        ring.pop(Seq(1));
         assert!(ring.waiting().is_none());
         assert_eq!(ring.bytes, 0);
     }

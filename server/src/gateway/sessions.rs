@@ -11,7 +11,7 @@ use bytes::Bytes;
 use ring::digest;
 use tenure_shared::{PlayerId, RoomId, SeatId};
 
-use super::state::{Ask, Stored};
+use super::state::{Ask, Stored, Tokens};
 use crate::{
     runtime::{Clock, Rng},
     store::{Command, Error, Reply, Session, Stamped},
@@ -46,11 +46,13 @@ impl Sessions {
     /// Answers within [`LIMIT`].
     pub(super) async fn answer(self, ask: Ask) -> Stored {
         let limit = self.clock.sleep(LIMIT);
+        // A lost acknowledgement is not a failure of anything else: nobody waits for it.
+        let failed = if matches!(ask, Ask::Acknowledge { .. }) { Stored::Acknowledged } else { Stored::Failed };
         let answer = self.find_out(ask);
         tokio::select! {
             biased;
-            answer = answer => answer.unwrap_or(Stored::Failed),
-            () = limit => Stored::Failed,
+            answer = answer => answer.unwrap_or(failed),
+            () = limit => failed,
         }
     }
 
@@ -62,8 +64,10 @@ impl Sessions {
             }
             Ask::Open { player, room, seat, options } => self.open(player, room, seat, options).await,
             Ask::Turn { session, token, seat } => self.turn(session, token, seat).await,
-            Ask::Acknowledge { player, room, token } => self.acknowledge(player, room, &token).await,
-            Ask::Delete { player, room } => self.delete(player, room).await,
+            Ask::Acknowledge { player, room, token } => {
+                self.acknowledge(player, room, &token).await.map(|()| Stored::Acknowledged)
+            }
+            Ask::Delete { player, room, seat, tokens } => self.delete(player, room, seat, &tokens).await,
         }
     }
 
@@ -116,26 +120,32 @@ impl Sessions {
         Err(Lost)
     }
 
-    async fn acknowledge(&self, player: PlayerId, room: RoomId, token: &str) -> Result<Stored, Lost> {
+    async fn acknowledge(&self, player: PlayerId, room: RoomId, token: &str) -> Result<(), Lost> {
         for _ in 0..TRIES {
-            let Some(session) = self.load(&player, &room).await? else { return Ok(Stored::Done) };
+            let Some(session) = self.load(&player, &room).await? else { return Ok(()) };
             if session.next.as_deref() != Some(token) {
-                return Ok(Stored::Done);
+                return Ok(());
             }
             let seen = session.version;
             let turned = Session { current: token.to_owned(), next: None, version: seen + 1, ..session };
             if self.put(&player, &room, seen, Some(turned)).await? {
-                return Ok(Stored::Done);
+                return Ok(());
             }
         }
         Err(Lost)
     }
 
-    async fn delete(&self, player: PlayerId, room: RoomId) -> Result<Stored, Lost> {
+    /// Deletes the session of a seat that was given up. One that is of another seat, or has a token that the leaving socket never had,
+    /// is another socket's by now, and stays.
+    async fn delete(&self, player: PlayerId, room: RoomId, seat: SeatId, tokens: &Tokens) -> Result<Stored, Lost> {
         for _ in 0..TRIES {
-            let Some(session) = self.load(&player, &room).await? else { return Ok(Stored::Done) };
+            let Some(session) = self.load(&player, &room).await? else { return Ok(Stored::Deleted) };
+            let next = session.next.as_deref().is_none_or(|next| tokens.has(next));
+            if session.seat != seat.0 || !tokens.has(&session.current) || !next {
+                return Ok(Stored::Deleted);
+            }
             if self.put(&player, &room, session.version, None).await? {
-                return Ok(Stored::Done);
+                return Ok(Stored::Deleted);
             }
         }
         Err(Lost)

@@ -17,7 +17,7 @@ use tenure_shared::codes::CloseCode;
 
 use super::{
     auth::Auth,
-    conn::{Conn, Note},
+    conn::{self, Conn, Note},
     metrics::Metrics,
     outgoing::{self, Broken},
     rate::{Creates, Gcra},
@@ -103,6 +103,8 @@ struct Task {
     answer: Option<Answer>,
     /// Detaches that the node has not taken yet; at most one per seat that this socket had.
     detaches: VecDeque<ToNode>,
+    /// The detach of a player who leaves: it waits until the ring is handed over.
+    leave: Option<ToNode>,
     messages: Gcra,
     bytes: Gcra,
     heard: Mono,
@@ -134,6 +136,7 @@ pub(super) async fn serve(site: Arc<Site>, conn: Arc<Conn>, peer: IpAddr, part: 
         asks: VecDeque::new(),
         answer: None,
         detaches: VecDeque::new(),
+        leave: None,
         messages: Gcra::new(second, u64::from(limits.messages_per_second), u64::from(limits.messages_burst)),
         // The largest message must fit, however small the rate.
         bytes: Gcra::new(second, per_second, per_second.max(2 * limits.client_message as u64)),
@@ -157,12 +160,16 @@ impl Task {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let now = self.site.clock.now();
         let mut notes = Vec::new();
-        {
+        let raised = {
             let mut inner = self.conn.lock();
             inner.watch(cx.waker());
             while let Some(note) = inner.take_note() {
                 notes.push(note);
             }
+            inner.take_raised()
+        };
+        if let Some(generation) = raised {
+            self.step(cx, now, |machine, _, out| machine.raised(generation, out));
         }
         for note in notes {
             self.note(cx, now, note);
@@ -300,7 +307,12 @@ impl Task {
                 self.slow(cx, now);
                 self.conn.lock().flush(cx);
             }
-            Some(Broken::Slow) | None => {}
+            Some(Broken::Behind) if matches!(self.end, End::Open) => {
+                let text = "the room was restored; resume the seat";
+                self.step(cx, now, |machine, _, out| machine.close(CloseCode::MayRetry, text, out));
+                self.conn.lock().flush(cx);
+            }
+            Some(Broken::Slow | Broken::Behind) | None => {}
             Some(Broken::Io(error)) => {
                 tracing::debug!(conn = self.conn.id.0, %error, "a socket failed");
                 self.end = End::Done;

@@ -74,6 +74,9 @@ pub struct Attach {
     pub gateway: GatewayId,
     /// Which socket.
     pub conn: ConnId,
+    /// The sender's number of this question; it comes back with the answer. A socket that gave up waiting asks again under another
+    /// number, so that late answers are known as such.
+    pub attempt: u32,
     /// Which room.
     pub room: RoomId,
     /// Whether it may, must or must not exist.
@@ -127,6 +130,8 @@ pub enum ToGateway {
     Refused {
         /// For whom.
         conn: ConnId,
+        /// From the attach.
+        attempt: u32,
         /// Why, for programs.
         code: ErrorCode,
         /// Why, for people.
@@ -148,7 +153,8 @@ pub enum ToGateway {
         bytes: Bytes,
     },
     /// The room was restored from a checkpoint (after a panic or a takeover): members get `rolled_back` and a snapshot, and the
-    /// gateway sends their unsaved inputs again from the number owed.
+    /// gateway sends their unsaved inputs again from the number owed, under the generation given here. A member whose socket is
+    /// gone is detached under it.
     Restored {
         /// The room.
         room: RoomId,
@@ -180,6 +186,8 @@ pub enum ToGateway {
 pub struct Attached {
     /// By whom.
     pub conn: ConnId,
+    /// From the attach.
+    pub attempt: u32,
     /// The room.
     pub room: RoomId,
     /// The seat.
@@ -209,6 +217,10 @@ pub struct Attached {
 pub struct RestoredMember {
     /// Which socket.
     pub conn: ConnId,
+    /// The seat.
+    pub seat: SeatId,
+    /// Number of the attachment from here on: what was sent under an older one is not applied, and is sent again.
+    pub generation: Generation,
     /// The number wanted next.
     pub owed: Seq,
     /// Encoded `[7, …]`.

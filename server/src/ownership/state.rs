@@ -1,12 +1,5 @@
 //! The life of a node's ownership as a pure step machine: `step(event) -> effects`. The driver in `node.rs` does the I/O.
 //!
-//! ```text
-//!            Registered            all shards asked for
-//! Joining ───────────────► Taking ───────────────────────► Owning
-//!    ▲                       ▲ beat accepted                  │ margin passed without an accepted beat
-//!    │ tombstone             │ (store still has the lease)    ▼
-//!    └────────────────────── Lapsed ◄─────────────────────────┘
-//! ```
 //! Rules (DESIGN.md §6, MODEL-FINDINGS):
 //! - A lease that lapsed is never simply renewed. The former incarnation is expired first; if its tombstone is written the node
 //!   registers as a new one, otherwise it goes on as the same; in both cases every shard is taken anew by compare-and-set before

@@ -133,6 +133,7 @@ impl TestRoom {
         let attach = Attach {
             gateway: GATEWAY,
             conn,
+            attempt: 1,
             room: self.world.room().clone(),
             mode: Mode::JoinOrCreate,
             player: client.player.clone(),

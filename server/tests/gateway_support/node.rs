@@ -124,13 +124,13 @@ impl FakeNode {
         let members = {
             let mut state = self.state.lock();
             (state.term, state.tick) = (term, tick);
-            let seats = &state.rooms[room].seats;
-            let member = |seat: &SeatState| RestoredMember {
-                conn: seat.conn,
-                owed: Seq(owed),
-                snapshot: snapshot_of(term, tick),
+            let member = |seat: &mut SeatState| {
+                seat.generation.0 += 1;
+                let (conn, id, generation) = (seat.conn, seat.seat, seat.generation);
+                RestoredMember { conn, seat: id, generation, owed: Seq(owed), snapshot: snapshot_of(term, tick) }
             };
-            seats.values().map(member).collect()
+            let seats = &mut state.rooms.get_mut(room).expect("a room").seats;
+            seats.values_mut().map(member).collect()
         };
         self.send(ToGateway::Restored { room: room.clone(), term: Term(term), tick: Tick(tick), members });
     }
@@ -146,9 +146,10 @@ impl FakeNode {
 
     fn attach(state: &mut State, attach: Attach) -> Vec<ToGateway> {
         state.attaches.push(attach.clone());
-        let Attach { conn, room, mode, player, .. } = attach;
+        let Attach { conn, attempt, room, mode, player, .. } = attach;
         let refuse = |code| {
-            vec![ToGateway::Refused { conn, code, message: "as the test wants it".to_owned(), retry_after: None }]
+            let message = "as the test wants it".to_owned();
+            vec![ToGateway::Refused { conn, attempt, code, message, retry_after: None }]
         };
         match (mode, state.rooms.contains_key(&room)) {
             (Mode::Join, false) => return refuse(ErrorCode::NoSuchRoom),
@@ -180,6 +181,7 @@ impl FakeNode {
         };
         out.push(ToGateway::Attached(Attached {
             conn,
+            attempt,
             room,
             seat: seat.seat,
             generation: seat.generation,

@@ -35,7 +35,16 @@ impl Client {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn crash_after_crash_no_input_and_no_grant_is_lost_or_doubled() {
-    let world = World::new();
+    play_and_crash(&World::new()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    play_and_crash(&World::on_disk(folder.path())).await;
+}
+
+async fn play_and_crash(world: &World) {
     let rng = tenure::runtime::Rng::seeded(6);
     let mut ann = Client { player: "ann".into(), said: Vec::new() };
     let (mut kept, mut gifts) = (Vec::new(), 0);

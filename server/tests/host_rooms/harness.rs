@@ -11,11 +11,14 @@ use std::{
 
 use bytes::Bytes;
 use tenure::{
-    link::{Attach, Attached, ConnId, Downlink, GatewayId, Input, Mode, Node as _, ToGateway, ToNode, Uplink},
+    link::{
+        Attach, Attached, ConnId, Downlink, GatewayId, Input, Mode, Node as _, RestoredMember, ToGateway, ToNode,
+        Uplink,
+    },
     ownership::{Options, Ownership, Times},
     room::host::{HostConfig, HostParts, RoomHost},
     runtime::{Clock, Rng, Shutdown, Tasks, mailbox::Refused},
-    store::{MemberInfo, Memory, Store, model::Rules},
+    store::{self, Backend, Embedded, MemberInfo, Memory, Store, model::Rules},
     timers::RewardBook,
 };
 use tenure_shared::{Generation, PlayerId, RoomId, SeatId, Seq, Term, Tick};
@@ -44,8 +47,18 @@ pub struct World {
 impl World {
     pub fn new() -> Self {
         let clock = Clock::system();
+        Self::on(Box::new(Memory::new(clock.clone(), Rules::default())), clock)
+    }
+
+    /// On a store in a folder, as in production.
+    pub fn on_disk(folder: &std::path::Path) -> Self {
+        let clock = Clock::system();
+        let disk = Embedded::open(folder, clock.clone(), store::Options::default()).expect("a data folder");
+        Self::on(Box::new(disk), clock)
+    }
+
+    fn on(inner: Box<dyn Backend>, clock: Clock) -> Self {
         let weather = Arc::<Weather>::default();
-        let inner = Memory::new(clock.clone(), Rules::default());
         let store = Store::new(Stormy { inner, weather: weather.clone(), clock: clock.clone() }, clock.clone());
         let config = HostConfig {
             shards: SHARDS,
@@ -208,6 +221,14 @@ pub struct Socket {
     pub attached: Attached,
 }
 
+impl Socket {
+    /// After a restore in place.
+    pub fn renewed(mut self, member: &RestoredMember) -> Self {
+        self.attached.generation = member.generation;
+        self
+    }
+}
+
 impl Gateway {
     pub fn conn(&self) -> ConnId {
         ConnId(self.next_conn.fetch_add(1, Ordering::SeqCst))
@@ -223,6 +244,7 @@ impl Gateway {
         let attach = Attach {
             gateway: self.id,
             conn,
+            attempt: 1,
             room: room.clone(),
             mode,
             player: PlayerId::new(player).expect("valid"),

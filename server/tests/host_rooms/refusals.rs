@@ -9,16 +9,23 @@ use tenure::{
 use tenure_shared::PlayerId;
 
 use crate::{
-    harness::{Gateway, SHARDS, World, room},
+    harness::{Gateway, SHARDS, Socket, World, room},
     lab::Say,
 };
 
-/// The number owed to the first member told that its room was restored.
-fn restored(gateway: &Gateway) -> u64 {
-    gateway.wait("the members are told", |m| match m {
-        ToGateway::Restored { members, .. } => Some(members[0].owed.0),
+/// A socket after the latest restore of its room, and the number owed to it.
+fn restored(gateway: &Gateway, socket: &Socket) -> (Socket, u64) {
+    gateway.wait("the member is told", |m| match m {
+        ToGateway::Restored { members, .. } => members.iter().find(|m| m.conn == socket.conn).map(drop),
         _ => None,
-    })
+    });
+    let said = gateway.heard.said.lock().unwrap();
+    let told = said.iter().rev().find_map(|m| match m {
+        ToGateway::Restored { members, .. } => members.iter().find(|m| m.conn == socket.conn),
+        _ => None,
+    });
+    let member = told.expect("told");
+    (socket.clone().renewed(member), member.owed.0)
 }
 
 fn restores(gateway: &Gateway) -> usize {
@@ -61,7 +68,8 @@ async fn refused_while_the_room_goes_on(error: Error) -> i64 {
     world.pass(Duration::from_millis(300));
     world.weather.hold_commits.store(false, Ordering::SeqCst);
     let said = [Say::Keep(1), Say::Gift(5), Say::Keep(3)];
-    for seq in restored(&gateway)..=3 {
+    let (ann, owed) = restored(&gateway, &ann);
+    for seq in owed..=3 {
         gateway.say(&ann, seq, &said[seq as usize - 1]);
     }
     world.until("all of it is saved", || gateway.saved(ann.conn) == 3);
@@ -89,7 +97,7 @@ async fn a_full_outbox_stops_what_grants_and_nothing_else() {
     let gateway = node.gateway();
     let shard = room("a").shard(SHARDS);
     let other = (0..).map(|n| room(&format!("b{n}"))).find(|room| room.shard(SHARDS) == shard).unwrap();
-    let (ann, bob) = (gateway.join(&room("a"), "ann"), gateway.join(&other, "bob"));
+    let (mut ann, bob) = (gateway.join(&room("a"), "ann"), gateway.join(&other, "bob"));
     gateway.say(&ann, 1, &Say::Gift(5));
     world.until("it is saved", || gateway.saved(ann.conn) == 1);
     world.weather.full.store(true, Ordering::SeqCst);
@@ -98,6 +106,7 @@ async fn a_full_outbox_stops_what_grants_and_nothing_else() {
         let before = restores(&gateway);
         gateway.say(&ann, 2, &Say::Gift(7));
         world.until("the room goes back", || restores(&gateway) > before);
+        ann = restored(&gateway, &ann).0;
         gateway.say(&bob, round + 1, &Say::Keep(round));
         world.until("another room is saved", || gateway.saved(bob.conn) == round + 1);
     }
@@ -153,7 +162,7 @@ async fn a_hook_that_panics_between_ticks_is_a_fault_of_its_room_alone() {
     world.until("both are there", || world.view(&room("a")).connected == 2);
     world.outside.drop_panics.store(1, Ordering::SeqCst);
     deaf.heard.deaf.store(true, Ordering::SeqCst);
-    restored(&good);
+    let (bob, _) = restored(&good, &bob);
     good.say(&bob, 1, &Say::Keep(1));
     world.until("its seat is in its grace", || world.view(&room("a")).connected == 1);
     world.until("the other plays on", || world.view(&room("a")).book.applied.contains_key("bob"));

@@ -1,4 +1,4 @@
-//! A store in memory that fails on demand.
+//! A store that fails on demand.
 
 use std::sync::{
     Arc, Mutex,
@@ -7,7 +7,7 @@ use std::sync::{
 
 use tenure::{
     runtime::Clock,
-    store::{Backend, BoxFuture, Command, Error, Memory, Stamped},
+    store::{Backend, BoxFuture, Command, Error, Stamped},
 };
 use tenure_shared::RoomId;
 
@@ -69,9 +69,9 @@ impl Weather {
     }
 }
 
-/// A store in memory with its weather.
+/// A store with its weather.
 pub struct Stormy {
-    pub inner: Memory,
+    pub inner: Box<dyn Backend>,
     pub weather: Arc<Weather>,
     pub clock: Clock,
 }

@@ -58,7 +58,7 @@ fn each_dependency_is_used() {
     let mut unused = Vec::new();
     for (manifest, section, folders) in [
         ("server/Cargo.toml", "[dependencies]", &["server/src/", "server/demo/"][..]),
-        ("server/Cargo.toml", "[dev-dependencies]", &["server/src/", "server/tests/"][..]),
+        ("server/Cargo.toml", "[dev-dependencies]", &["server/src/", "server/tests/", "server/examples/"][..]),
         ("shared/Cargo.toml", "[dependencies]", &["shared/src/"][..]),
         ("loadtest/Cargo.toml", "[dependencies]", &["loadtest/src/"][..]),
     ] {

@@ -1,9 +1,9 @@
 //! What the state machine wants done, and what the store answers.
 
 use bytes::Bytes;
-use tenure_shared::{PlayerId, RoomId, SeatId, Seq, Term, Tick, codes::CloseCode};
+use tenure_shared::{PlayerId, RoomId, SeatId, Seq, codes::CloseCode};
 
-use crate::{link::ToNode, store::Session};
+use crate::{gateway::conn::Expected, link::ToNode, store::Session};
 
 /// Something for the driver to do.
 #[derive(Debug)]
@@ -14,12 +14,10 @@ pub(in crate::gateway) enum Effect {
     LoggedIn,
     /// Hand this to the node; if it does not take it, tell the machine.
     Node(ToNode),
-    /// An attach to this room follows; nothing below (term, tick) is to be shown of it.
-    Expect(RoomId, (Term, Tick)),
+    /// An attach follows.
+    Expect(Expected),
     /// There is no seat (any more).
     Forget,
-    /// The seat of this room is not wanted.
-    Unseat(RoomId),
     /// Ask the store.
     Ask(Ask),
     /// The seat is taken: send this and the snapshot, then what has come meanwhile.
@@ -53,8 +51,24 @@ pub(in crate::gateway) enum Ask {
     Turn { session: Session, token: String, seat: SeatId },
     /// The client has stored this next token.
     Acknowledge { player: PlayerId, room: RoomId, token: String },
-    /// The seat was given up.
-    Delete { player: PlayerId, room: RoomId },
+    /// The seat was given up: its session goes, unless another socket of the player has made it its own.
+    Delete { player: PlayerId, room: RoomId, seat: SeatId, tokens: Tokens },
+}
+
+/// The session tokens that a connection has given its client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::gateway) struct Tokens {
+    /// Opened the seat when it was entered.
+    pub(in crate::gateway) current: String,
+    /// Offered with it.
+    pub(in crate::gateway) next: Option<String>,
+}
+
+impl Tokens {
+    /// Whether this is one of them.
+    pub(in crate::gateway) fn has(&self, token: &str) -> bool {
+        self.current == token || self.next.as_deref() == Some(token)
+    }
 }
 
 /// The store's answer.
@@ -69,8 +83,10 @@ pub(in crate::gateway) enum Stored {
         /// Opens it from its first use on.
         next: Option<String>,
     },
-    /// To [`Ask::Acknowledge`] and [`Ask::Delete`].
-    Done,
+    /// To [`Ask::Acknowledge`], also when it is lost: then the current token stays valid.
+    Acknowledged,
+    /// To [`Ask::Delete`].
+    Deleted,
     /// It did not answer in time; nothing is known.
     Failed,
 }

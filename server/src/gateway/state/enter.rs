@@ -11,12 +11,12 @@ use tenure_shared::{
 };
 
 use super::{
-    Ask, Effect, Machine, Phase, RESUMES, Stored, View, error,
+    Ask, Effect, Machine, Phase, RESUMES, Stored, Tokens, View, error,
     find::{TRIES, Wish},
     room::InRoom,
 };
 use crate::{
-    gateway::conn::encode,
+    gateway::conn::{Expected, encode},
     link::{Attach, Attached, Mode, ToNode},
     store::Session,
 };
@@ -59,6 +59,8 @@ pub(super) struct Attaching {
     shown: (Term, Tick),
     first: Seq,
     then: Then,
+    /// Number of the attach, for its answer.
+    attempt: u32,
 }
 
 /// The session record is being written.
@@ -131,10 +133,14 @@ impl Machine {
 
     pub(super) fn attach(&mut self, view: &View<'_>, attaching: Attaching, mode: Mode, out: &mut Vec<Effect>) {
         let Some(known) = &self.known else { return };
-        out.push(Effect::Expect(attaching.room.clone(), attaching.shown));
+        self.attempt = self.attempt.wrapping_add(1);
+        let attempt = self.attempt;
+        let attaching = Attaching { attempt, ..attaching };
+        out.push(Effect::Expect(Expected { room: attaching.room.clone(), floor: attaching.shown, attempt }));
         out.push(Effect::Node(ToNode::Attach(Attach {
             gateway: view.gateway,
             conn: view.conn,
+            attempt,
             room: attaching.room.clone(),
             mode,
             player: known.player.clone(),
@@ -150,11 +156,10 @@ impl Machine {
 
     pub(super) fn attached(&mut self, attached: Attached, out: &mut Vec<Effect>) {
         let attaching = match std::mem::replace(&mut self.phase, Phase::Lobby) {
-            Phase::Attaching(attaching) if attaching.room == attached.room => attaching,
+            Phase::Attaching(attaching) if attaching.attempt == attached.attempt => attaching,
             other => {
                 self.phase = other;
-                out.push(detach(&attached));
-                return out.push(Effect::Unseat(attached.room));
+                return out.push(detach(&attached));
             }
         };
         self.deadline = None;
@@ -182,17 +187,14 @@ impl Machine {
     pub(super) fn refused(
         &mut self,
         view: &View<'_>,
-        code: ErrorCode,
-        message: &str,
-        retry_after: Option<u32>,
+        attempt: u32,
+        (code, message, retry_after): (ErrorCode, &str, Option<u32>),
         out: &mut Vec<Effect>,
     ) {
         let attaching = match std::mem::replace(&mut self.phase, Phase::Lobby) {
-            Phase::Attaching(attaching) => attaching,
-            other => {
-                self.phase = other;
-                return self.refused_for_good(code, message, retry_after, out);
-            }
+            Phase::Attaching(attaching) if attaching.attempt == attempt => attaching,
+            // The answer to an attempt that was given up.
+            other => return self.phase = other,
         };
         out.push(Effect::Forget);
         self.deadline = None;
@@ -240,6 +242,8 @@ impl Machine {
     /// The store's answer.
     pub(in crate::gateway) fn stored(&mut self, view: &View<'_>, stored: Stored, out: &mut Vec<Effect>) {
         match (std::mem::replace(&mut self.phase, Phase::Lobby), stored) {
+            // Whatever goes on now: the answer to an acknowledgement is nobody's but its own.
+            (phase, Stored::Acknowledged) => self.phase = phase,
             (Phase::Loading(loading), Stored::Loaded(session)) => self.loaded(view, loading, session, out),
             (Phase::Loading(loading), _) => {
                 out.push(error(loading.id, ErrorCode::MayRetry, "the store does not answer", Some(RETRY_MS)));
@@ -251,7 +255,6 @@ impl Machine {
                 out.push(error(storing.id, ErrorCode::MayRetry, "the store does not answer", Some(RETRY_MS)));
             }
             (Phase::Deleting { id }, _) => out.push(Effect::Send(encode(&ServerMessage::Left { id }))),
-            // An acknowledgement that was lost: the current token simply stays valid.
             (phase, _) => self.phase = phase,
         }
     }
@@ -275,13 +278,14 @@ impl Machine {
     fn enter(&mut self, storing: Storing, current: String, next: Option<String>, out: &mut Vec<Effect>) {
         let Storing { id, attached, resumed } = storing;
         let (term, tick) = (attached.term, attached.tick);
+        let tokens = Tokens { current, next: next.clone() };
         let mut joined = Vec::with_capacity(256);
         ServerMessage::Joined(Joined {
             id,
             room: attached.room.clone(),
             seat: attached.seat,
             generation: attached.generation,
-            session: current,
+            session: tokens.current.clone(),
             term,
             tick,
             owed: attached.owed,
@@ -293,6 +297,7 @@ impl Machine {
         if attached.rolled_back {
             ServerMessage::RolledBack { term, tick }.encode(&mut joined);
         }
+        let mut room = InRoom::new(&attached, tokens, resumed);
         let offer = next.as_deref().map(|session| encode(&ServerMessage::Session { session }));
         out.push(Effect::Enter {
             resumed,
@@ -300,7 +305,6 @@ impl Machine {
             snapshot: attached.snapshot,
             after: offer.unwrap_or_default(),
         });
-        let mut room = InRoom::new(attached.room, attached.seat, attached.generation, attached.owed, resumed);
         room.unacknowledged = next;
         if let Some(known) = &mut self.known {
             // The client has this table now.
@@ -312,6 +316,6 @@ impl Machine {
 
 impl Attaching {
     pub(super) fn new(id: u32, room: RoomId, options: Bytes, then: Then) -> Self {
-        Self { id, room, options, resume: None, shown: (Term(0), Tick(0)), first: Seq(1), then }
+        Self { id, room, options, resume: None, shown: (Term(0), Tick(0)), first: Seq(1), then, attempt: 0 }
     }
 }

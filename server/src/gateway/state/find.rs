@@ -27,6 +27,12 @@ pub(super) struct Wish {
     pub(super) tries: u32,
 }
 
+impl Wish {
+    fn fits(&self, room: &RoomId) -> bool {
+        room.kind() == self.kind && room.region() == self.region
+    }
+}
+
 impl Machine {
     pub(super) fn join_or_create(
         &mut self,
@@ -90,7 +96,8 @@ impl Machine {
 
     pub(super) fn found(&mut self, view: &View<'_>, room: Option<RoomId>, out: &mut Vec<Effect>) {
         let wish = match std::mem::replace(&mut self.phase, Phase::Lobby) {
-            Phase::Finding(wish) => wish,
+            // A room of another kind is the answer to a question that was given up.
+            Phase::Finding(wish) if room.as_ref().is_none_or(|room| wish.fits(room)) => wish,
             other => return self.phase = other,
         };
         match room {

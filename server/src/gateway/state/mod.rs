@@ -21,7 +21,7 @@ use tenure_shared::{
     wire::{ClientMessage, ClientMessages, ServerMessage, Welcome},
 };
 
-pub(super) use effect::{Ask, Effect, Stored};
+pub(super) use effect::{Ask, Effect, Stored, Tokens};
 use enter::{Attaching, Loading, Storing};
 use find::Wish;
 use room::InRoom;
@@ -106,13 +106,15 @@ pub(super) struct Machine {
     phase: Phase,
     known: Option<Known>,
     failed_resumes: u32,
+    /// Number of the last attach.
+    attempt: u32,
     /// When the request that is open is given up.
     deadline: Option<Mono>,
 }
 
 impl Machine {
     pub(super) fn new() -> Self {
-        Self { phase: Phase::Hello, known: None, failed_resumes: 0, deadline: None }
+        Self { phase: Phase::Hello, known: None, failed_resumes: 0, attempt: 0, deadline: None }
     }
 
     /// When [`Machine::timeout`] is to be called.
@@ -218,8 +220,8 @@ impl Machine {
         match note {
             ToGateway::Found { room, .. } => self.found(view, room, out),
             ToGateway::Attached(attached) => self.attached(attached, out),
-            ToGateway::Refused { code, message, retry_after, .. } => {
-                self.refused(view, code, &message, retry_after, out);
+            ToGateway::Refused { attempt, code, message, retry_after, .. } => {
+                self.refused(view, attempt, (code, &message, retry_after), out);
             }
             ToGateway::Left { .. } => self.left(out),
             ToGateway::Close { code, reason, .. } => self.closed_by_room(code, &reason, out),

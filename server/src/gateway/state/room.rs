@@ -2,15 +2,15 @@
 
 use bytes::Bytes;
 use tenure_shared::{
-    Generation, RoomId, SeatId, Seq,
+    Generation, PlayerId, RoomId, SeatId, Seq,
     codes::{CloseCode, ErrorCode},
     wire::ServerMessage,
 };
 
-use super::{Ask, Effect, Machine, Phase, View, enter, error};
+use super::{Ask, Effect, Machine, Phase, Tokens, View, enter, error};
 use crate::{
     gateway::{conn::encode, rate::Gcra, ring::Entry},
-    link::{Input, ToNode},
+    link::{Attached, Input, ToNode},
 };
 
 /// Snapshots that a client may ask for at once, and the seconds per further one.
@@ -26,21 +26,29 @@ pub(super) struct InRoom {
     pub(super) next: Seq,
     /// Numbers that may still be left out: after a resume the client does not send again what was refused to it before.
     pub(super) gaps: u64,
+    /// What the client resumes it with.
+    pub(super) tokens: Tokens,
     /// The session token that waits for its acknowledgement.
     pub(super) unacknowledged: Option<String>,
     pub(super) resyncs: Gcra,
 }
 
 impl InRoom {
-    pub(super) fn new(room: RoomId, seat: SeatId, generation: Generation, next: Seq, resumed: bool) -> Self {
+    pub(super) fn new(attached: &Attached, tokens: Tokens, resumed: bool) -> Self {
         let gaps = if resumed { tenure_shared::limits::UNSAVED_INPUTS as u64 } else { 0 };
         let resyncs = Gcra::new(std::time::Duration::from_secs(1), 1, RESYNCS);
-        Self { room, seat, generation, next, gaps, unacknowledged: None, resyncs }
+        let (room, seat, generation) = (attached.room.clone(), attached.seat, attached.generation);
+        Self { room, seat, generation, next: attached.owed, gaps, tokens, unacknowledged: None, resyncs }
     }
 
     pub(super) fn detach(&self, consented: bool) -> Effect {
         let (seat, generation) = (self.seat, self.generation);
         Effect::Node(ToNode::Detach { room: self.room.clone(), seat, generation, consented })
+    }
+
+    fn delete(&self, player: PlayerId) -> Effect {
+        let (room, seat, tokens) = (self.room.clone(), self.seat, self.tokens.clone());
+        Effect::Ask(Ask::Delete { player, room, seat, tokens })
     }
 
     /// Checks a number against the sequence (H4).
@@ -93,7 +101,7 @@ impl Machine {
                 self.deadline = None;
                 out.push(Effect::Forget);
                 if let Some(known) = &self.known {
-                    out.push(Effect::Ask(Ask::Delete { player: known.player.clone(), room: room.room }));
+                    out.push(room.delete(known.player.clone()));
                 }
                 self.phase = Phase::Deleting { id };
             }
@@ -106,7 +114,7 @@ impl Machine {
         if let (Phase::Room(room), Some(known)) = (&self.phase, &self.known)
             && matches!(code, CloseCode::Consented | CloseCode::RoomError)
         {
-            out.push(Effect::Ask(Ask::Delete { player: known.player.clone(), room: room.room.clone() }));
+            out.push(room.delete(known.player.clone()));
         }
         self.close(code, reason, out);
     }
@@ -137,13 +145,39 @@ impl Machine {
         Some(ToNode::Resync { room: room.room.clone(), seat: room.seat, generation: room.generation })
     }
 
+    /// The room was restored in place: the attachment has another number. A leave that was sent under the old one is sent again.
+    pub(in crate::gateway) fn raised(&mut self, generation: Generation, out: &mut Vec<Effect>) {
+        match &mut self.phase {
+            Phase::Room(room) => room.generation = generation,
+            Phase::Leaving { room, .. } => {
+                room.generation = generation;
+                out.push(room.detach(true));
+            }
+            // Every detach is given the newest number on its way out.
+            _ => {}
+        }
+    }
+
+    /// The seat from which messages may go to the room: what was sent before a leave is given to it first.
+    fn seated(&self) -> Option<&InRoom> {
+        match &self.phase {
+            Phase::Room(room) | Phase::Leaving { room, .. } => Some(room),
+            _ => None,
+        }
+    }
+
+    /// Whether there is a seat from which messages may go to the room.
+    pub(in crate::gateway) fn is_seated(&self) -> bool {
+        self.seated().is_some()
+    }
+
     /// A kept message as the node is given it, if there is a seat.
-    pub(in crate::gateway) fn input_message(&self, entry: &Entry) -> Option<ToNode> {
-        let Phase::Room(room) = &self.phase else { return None };
+    pub(in crate::gateway) fn input_message(&self, entry: &Entry, generation: Generation) -> Option<ToNode> {
+        let room = self.seated()?;
         Some(ToNode::Input(Input {
             room: room.room.clone(),
             seat: room.seat,
-            generation: room.generation,
+            generation,
             seq: entry.seq,
             request: entry.request,
             kind: entry.kind,

@@ -64,9 +64,10 @@ fn room(n: u8) -> RoomId {
     RoomId::new(&format!("arena/eu/r{n}")).expect("id")
 }
 
-fn attached_to(room: RoomId, generation: u32, tick: u64) -> Attached {
+fn attached_to(room: RoomId, attempt: u32, generation: u32, tick: u64) -> Attached {
     Attached {
         conn: ConnId(1),
+        attempt,
         room,
         seat: SeatId(1),
         generation: Generation(generation),
@@ -85,9 +86,9 @@ fn attached_to(room: RoomId, generation: u32, tick: u64) -> Attached {
 enum Event {
     Client(u8, u8),
     Found(Option<u8>),
-    /// To the room that was asked for last, or to this one.
-    Attached(Option<u8>, u64),
-    Refused(usize),
+    /// To the last attempt, or to the one before it.
+    Attached(bool, u64),
+    Refused(bool, usize),
     Left,
     Stored(u8),
     NotTaken,
@@ -100,10 +101,10 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         8 => (0..12_u8, 0..4_u8).prop_map(|(kind, arg)| Event::Client(kind, arg)),
         2 => prop::option::of(0..3_u8).prop_map(Event::Found),
-        4 => (prop::option::weighted(0.1, 0..3_u8), 0..20_u64).prop_map(|(room, tick)| Event::Attached(room, tick)),
-        2 => (0..ErrorCode::ALL.len()).prop_map(Event::Refused),
+        4 => (prop::bool::weighted(0.1), 0..20_u64).prop_map(|(late, tick)| Event::Attached(late, tick)),
+        2 => (prop::bool::weighted(0.1), 0..ErrorCode::ALL.len()).prop_map(|(late, n)| Event::Refused(late, n)),
         1 => Just(Event::Left),
-        4 => (0..5_u8).prop_map(Event::Stored),
+        4 => (0..6_u8).prop_map(Event::Stored),
         1 => Just(Event::NotTaken),
         1 => Just(Event::Timeout),
         1 => Just(Event::Restored),
@@ -148,7 +149,8 @@ fn stored(n: u8, room: &RoomId) -> Stored {
         0 => Stored::Loaded(Some(session)),
         1 => Stored::Loaded(None),
         2 => Stored::Kept { current: "t".to_owned(), next: Some("next".to_owned()) },
-        3 => Stored::Done,
+        3 => Stored::Acknowledged,
+        4 => Stored::Deleted,
         _ => Stored::Failed,
     }
 }
@@ -159,7 +161,7 @@ proptest! {
         let mut world = World::new();
         let mut machine = Machine::new();
         let mut rate = Gcra::new(std::time::Duration::from_secs(1), 1_000_000, 1_000_000);
-        let (mut given, mut held, mut asked) = (0_u32, 0_i64, room(0));
+        let (mut given, mut held, mut asked, mut attempt) = (0_u32, 0_i64, room(0), 1_u32);
         let mut open_asks = 0_i64;
         for event in events.into_iter().chain([Event::Close]) {
             world.now += 300_000_000;
@@ -168,15 +170,16 @@ proptest! {
             match event {
                 Event::Client(kind, arg) => drop(machine.receive(&view, &mut rate, &client(kind, arg), &mut out)),
                 Event::Found(n) => machine.node(&view, ToGateway::Found { conn: ConnId(1), room: n.map(room) }, &mut out),
-                Event::Attached(n, tick) => {
+                Event::Attached(late, tick) => {
                     given += 1;
                     held += 1;
-                    let room = n.map_or(asked.clone(), room);
-                    machine.node(&view, ToGateway::Attached(attached_to(room, given, tick)), &mut out);
+                    let attached = attached_to(asked.clone(), attempt - u32::from(late), given, tick);
+                    machine.node(&view, ToGateway::Attached(attached), &mut out);
                 }
-                Event::Refused(n) => {
+                Event::Refused(late, n) => {
                     let (code, message) = (ErrorCode::ALL[n], String::new());
-                    machine.node(&view, ToGateway::Refused { conn: ConnId(1), code, message, retry_after: None }, &mut out);
+                    let (conn, attempt) = (ConnId(1), attempt - u32::from(late));
+                    machine.node(&view, ToGateway::Refused { conn, attempt, code, message, retry_after: None }, &mut out);
                 }
                 Event::Left => machine.node(&view, ToGateway::Left { conn: ConnId(1) }, &mut out),
                 Event::Stored(n) => {
@@ -200,6 +203,7 @@ proptest! {
                     Effect::Node(ToNode::Attach(attach)) => {
                         prop_assert!(matches!(attach.mode, Mode::Join | Mode::Create | Mode::JoinOrCreate));
                         asked = attach.room.clone();
+                        attempt = attach.attempt;
                     }
                     Effect::Ask(_) => open_asks += 1,
                     Effect::Input { .. } | Effect::Resync => {
@@ -214,4 +218,100 @@ proptest! {
         prop_assert!(matches!(machine.phase, Phase::Over));
         prop_assert_eq!(held, 0, "a seat was left connected");
     }
+}
+
+/// A machine that is logged in, and the hands to drive it.
+struct Driver {
+    world: World,
+    machine: Machine,
+    rate: Gcra,
+}
+
+impl Driver {
+    fn new() -> Self {
+        let rate = Gcra::new(std::time::Duration::from_secs(1), 1_000_000, 1_000_000);
+        let mut this = Self { world: World::new(), machine: Machine::new(), rate };
+        this.say(0, 0);
+        this
+    }
+
+    fn step(&mut self, run: impl FnOnce(&mut Machine, &View<'_>, &mut Vec<Effect>)) -> Vec<Effect> {
+        let mut out = Vec::new();
+        run(&mut self.machine, &self.world.view(), &mut out);
+        out
+    }
+
+    fn say(&mut self, kind: u8, arg: u8) -> Vec<Effect> {
+        let mut rate = self.rate;
+        self.step(|machine, view, out| {
+            machine.receive(view, &mut rate, &client(kind, arg), out);
+        })
+    }
+
+    fn node(&mut self, note: ToGateway) -> Vec<Effect> {
+        self.step(|machine, view, out| machine.node(view, note, out))
+    }
+
+    fn stored(&mut self, stored: Stored) -> Vec<Effect> {
+        self.step(|machine, view, out| machine.stored(view, stored, out))
+    }
+
+    fn join(&mut self) -> u32 {
+        let out = self.say(4, 0);
+        let attempt = |e: &Effect| if let Effect::Node(ToNode::Attach(a)) = e { Some(a.attempt) } else { None };
+        out.iter().find_map(attempt).expect("an attach")
+    }
+}
+
+fn detaches(out: &[Effect]) -> Vec<Generation> {
+    let of =
+        |e: &Effect| if let Effect::Node(ToNode::Detach { generation, .. }) = e { Some(*generation) } else { None };
+    out.iter().filter_map(of).collect()
+}
+
+#[test]
+fn answers_to_an_attempt_that_was_given_up_are_nobodys() {
+    let mut driver = Driver::new();
+    let first = driver.join();
+    driver.step(|machine, _, out| machine.timeout(out));
+    let second = driver.join();
+    assert_ne!(first, second);
+    let (code, message) = (ErrorCode::RoomFull, String::new());
+    let refused = ToGateway::Refused { conn: ConnId(1), attempt: first, code, message, retry_after: None };
+    assert!(driver.node(refused).is_empty(), "the second attempt goes on");
+    let out = driver.node(ToGateway::Attached(attached_to(room(0), first, 1, 9)));
+    assert_eq!(detaches(&out), [Generation(1)]);
+    let out = driver.node(ToGateway::Attached(attached_to(room(0), second, 2, 9)));
+    assert_eq!(detaches(&out), []);
+    driver.stored(Stored::Kept { current: "c".to_owned(), next: None });
+    assert!(matches!(&driver.machine.phase, Phase::Room(room) if room.generation == Generation(2)));
+}
+
+#[test]
+fn a_leave_waits_for_its_own_answer_and_is_said_again_to_a_restored_room() {
+    let mut driver = Driver::new();
+    let attempt = driver.join();
+    driver.node(ToGateway::Attached(attached_to(room(0), attempt, 1, 9)));
+    driver.stored(Stored::Kept { current: "c".to_owned(), next: Some("next".to_owned()) });
+    // An acknowledgement is on its way when the player leaves.
+    assert!(matches!(&driver.say(10, 1)[..], [Effect::Ask(Ask::Acknowledge { .. })]));
+    assert_eq!(detaches(&driver.say(6, 0)), [Generation(1)]);
+    let out = driver.step(|machine, _, out| machine.raised(Generation(2), out));
+    assert_eq!(detaches(&out), [Generation(2)]);
+    let out = driver.node(ToGateway::Left { conn: ConnId(1) });
+    let tokens = Tokens { current: "c".to_owned(), next: Some("next".to_owned()) };
+    assert!(
+        out.iter().any(|e| matches!(e, Effect::Ask(Ask::Delete { seat: SeatId(1), tokens: t, .. }) if *t == tokens))
+    );
+    assert!(driver.stored(Stored::Acknowledged).is_empty(), "the seat's session is not deleted yet");
+    assert!(matches!(&driver.stored(Stored::Deleted)[..], [Effect::Send(_)]));
+}
+
+#[test]
+fn a_room_of_another_kind_is_not_what_was_looked_for() {
+    let mut driver = Driver::new();
+    driver.say(1, 0);
+    let other = RoomId::new("chess/eu/a").expect("id");
+    assert!(driver.node(ToGateway::Found { conn: ConnId(1), room: Some(other) }).is_empty());
+    assert!(!driver.node(ToGateway::Found { conn: ConnId(1), room: Some(room(1)) }).is_empty());
 }

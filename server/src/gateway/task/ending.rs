@@ -14,7 +14,8 @@ use crate::{gateway::conn::Note, link::ToGateway};
 
 /// How long a client may take to read the close and answer it.
 pub(super) const CLOSE_TIME: Duration = Duration::from_secs(2);
-/// How long the node is offered the detaches of a socket that is gone.
+/// When it is said that the node does not take the detaches of a socket that is gone. They are offered as long as the gateway lives; the
+/// socket keeps its place until then, so that there are no more of them than sockets may be.
 const DETACH_TIME: Duration = Duration::from_secs(10);
 /// Bytes thrown away in one turn.
 const DRAIN_BYTES: usize = 64 * 1024;
@@ -100,19 +101,27 @@ impl Task {
         self.site.metrics.sockets.decrement(1.0);
         let mut out = Vec::new();
         let now = self.site.clock.now();
-        for note in self.conn.lock().end() {
+        let (notes, seat) = self.conn.lock().end();
+        if let Some(generation) = seat.as_ref().and_then(super::conn::Seat::raised) {
+            self.machine.raised(generation, &mut out);
+        }
+        for note in notes {
             // An attach that nobody has taken up: the machine gives it back.
             if let Note::Node(ToGateway::Attached(attached)) = note {
                 self.machine.gave_up(&attached, &mut out);
             }
         }
         self.machine.gone(&mut out);
+        self.detaches.extend(self.leave.take());
         self.detaches.extend(out.into_iter().filter_map(super::Effect::into_detach));
-        let limit = now.plus(DETACH_TIME);
+        if let Some(seat) = &seat {
+            self.detaches.iter_mut().for_each(|detach| seat.renumber(detach));
+        }
+        let (limit, mut said) = (now.plus(DETACH_TIME), false);
         while !self.offer_detaches() {
-            if self.site.clock.now() >= limit {
-                tracing::error!("the node takes no detaches: a seat stays connected until its room notices");
-                break;
+            if !said && self.site.clock.now() >= limit {
+                said = true;
+                tracing::error!("the node takes no detaches: a seat stays connected until it does");
             }
             self.site.clock.sleep(OFFER_PAUSE).await;
         }

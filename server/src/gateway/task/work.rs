@@ -2,6 +2,8 @@
 
 use std::task::Context;
 
+use tenure_shared::Generation;
+
 use super::{Effect, End, Machine, Mono, OFFER_PAUSE, SNAPSHOT_TIME, Task, ToNode, View, ending};
 use crate::{
     gateway::{frame, metrics, ring::Entry},
@@ -32,10 +34,12 @@ impl Task {
                 self.login_by = None;
                 self.reader.set_limit(self.site.limits.client_message);
             }
-            Effect::Node(message) => self.hand_over(message),
-            Effect::Expect(room, floor) => self.conn.lock().expect(room, floor),
+            Effect::Node(mut message) => {
+                self.conn.lock().give_up(&mut message);
+                self.hand_over(message);
+            }
+            Effect::Expect(expected) => self.conn.lock().expect(expected),
             Effect::Forget => self.conn.lock().forget(),
-            Effect::Unseat(room) => self.conn.lock().unseat(&room),
             Effect::Ask(ask) => {
                 self.asks.push_back(ask);
                 // Polled for the first time in the next turn of the task.
@@ -46,7 +50,7 @@ impl Task {
                 self.conn.lock().release(cx, now, &joined, &snapshot, &after);
             }
             Effect::Input { seq, request, kind, payload } => {
-                self.input(cx, now, Entry { seq, request, kind, payload, at: now });
+                self.input(cx, now, &Entry { seq, request, kind, payload, at: now });
             }
             Effect::Resync => self.resync = true,
             Effect::Close(code, reason) => {
@@ -62,6 +66,11 @@ impl Task {
     }
 
     fn hand_over(&mut self, message: ToNode) {
+        if matches!(message, ToNode::Detach { consented: true, .. }) {
+            // Behind what the client sent before it.
+            self.detaches.extend(self.leave.replace(message));
+            return;
+        }
         match self.site.uplink.send(message) {
             Ok(()) => {}
             Err(Refused::Full(detach @ ToNode::Detach { .. })) => self.detaches.push_back(detach),
@@ -76,30 +85,30 @@ impl Task {
     }
 
     /// A new message of the client: into the ring, and to the room unless older ones must go first.
-    fn input(&mut self, cx: &mut Context<'_>, now: Mono, entry: Entry) {
+    fn input(&mut self, cx: &mut Context<'_>, now: Mono, entry: &Entry) {
         let seq = entry.seq;
-        let Some(message) = self.machine.input_message(&entry) else { return };
-        let kept = match &mut self.conn.lock().seat {
-            Some(seat) => {
-                let first = seat.ring.waiting().is_none();
-                seat.ring.push(entry, &self.site.limits.unsaved).map(|()| first)
+        let kept = {
+            let mut inner = self.conn.lock();
+            if inner.is_broken() {
+                // The socket is about to be closed; the client has the message.
+                return;
             }
-            None => Err("there is no seat"),
+            match &mut inner.seat {
+                Some(seat) => {
+                    let first = seat.ring.waiting().is_none().then_some(seat.generation);
+                    seat.ring.push(entry.clone(), &self.site.limits.unsaved).map(|()| first)
+                }
+                None => Err("there is no seat"),
+            }
         };
         let why = match kept {
             // Older ones wait, after a restore: it goes in its turn.
-            Ok(false) => return,
-            // Not under the lock: the node may answer on the spot.
-            Ok(true) => match self.site.uplink.send(message) {
-                Ok(()) => {
+            Ok(None) => return,
+            Ok(Some(generation)) => match self.give(entry, generation) {
+                Ok(()) => return,
+                Err(()) => {
                     if let Some(seat) = &mut self.conn.lock().seat {
-                        seat.ring.handed_over_up_to(seq);
-                    }
-                    return;
-                }
-                Err(_) => {
-                    if let Some(seat) = &mut self.conn.lock().seat {
-                        seat.ring.pop();
+                        seat.ring.pop(seq);
                     }
                     "the room's queue is full"
                 }
@@ -110,13 +119,25 @@ impl Task {
         self.conn.lock().message(cx, now, &Machine::refuse(seq, why));
     }
 
-    /// Offers the node what it has not taken yet: detaches, the ring after a restore, wishes for snapshots.
+    /// Gives the node a message under this number of the attachment. If the room is restored meanwhile, the node ignores it, and it is
+    /// given again in its turn.
+    fn give(&mut self, entry: &Entry, generation: Generation) -> Result<(), ()> {
+        let Some(message) = self.machine.input_message(entry, generation) else { return Ok(()) };
+        // Not under the lock: the node may answer on the spot.
+        self.site.uplink.send(message).map_err(drop)?;
+        if let Some(seat) = self.conn.lock().seat.as_mut().filter(|seat| seat.generation == generation) {
+            seat.ring.handed_over(entry.seq);
+        }
+        Ok(())
+    }
+
+    /// Offers the node what it has not taken yet: detaches, the ring after a restore, a leave, wishes for snapshots.
     pub(super) fn offer(&mut self, cx: &mut Context<'_>, now: Mono) {
         if self.offer_at.is_some_and(|at| now < at) {
             return;
         }
         self.offer_at = None;
-        if !(self.offer_detaches() && self.offer_ring() && self.offer_resync(cx, now)) {
+        if !(self.offer_detaches() && self.offer_ring() && self.offer_leave() && self.offer_resync(cx, now)) {
             self.offer_at = Some(now.plus(OFFER_PAUSE));
         }
     }
@@ -133,16 +154,28 @@ impl Task {
 
     fn offer_ring(&mut self) -> bool {
         loop {
-            let next = self.conn.lock().seat.as_ref().and_then(|seat| seat.ring.waiting().cloned());
-            let Some(entry) = next else { return true };
+            let next = {
+                let inner = self.conn.lock();
+                let seat = inner.seat.as_ref().filter(|_| !inner.is_broken());
+                seat.and_then(|seat| Some((seat.ring.waiting()?.clone(), seat.generation)))
+            };
             // Not in the room yet: its state machine has not seen the seat.
-            let Some(message) = self.machine.input_message(&entry) else { return true };
-            if self.site.uplink.send(message).is_err() {
+            let Some((entry, generation)) = next.filter(|_| self.machine.is_seated()) else { return true };
+            if self.give(&entry, generation).is_err() {
                 return false;
             }
-            if let Some(seat) = &mut self.conn.lock().seat {
-                seat.ring.handed_over_up_to(entry.seq);
+        }
+    }
+
+    fn offer_leave(&mut self) -> bool {
+        let Some(leave) = self.leave.take() else { return true };
+        match self.site.uplink.send(leave) {
+            Err(Refused::Full(leave)) => {
+                self.leave = Some(leave);
+                false
             }
+            // If the node is gone, so is the seat's connection.
+            Ok(()) | Err(Refused::Closed(_)) => true,
         }
     }
 

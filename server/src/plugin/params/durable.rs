@@ -1,7 +1,11 @@
 //! Durable things: work items, grants and charges, balances, schedules. A tick collects them; they become one commit with its
 //! checkpoint (H6).
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use bevy_ecs::{
     change_detection::{DetectChanges as _, Res, ResMut},
@@ -23,25 +27,65 @@ const WORK_BYTES: usize = 4 * 1_024;
 const TOKEN_BYTES: usize = 256;
 /// Most bytes of a work item's key.
 const KEY_BYTES: usize = 64;
-/// Most work items, and most grants, that game code decides in one tick.
+/// Most grants that game code decides in one tick.
 const PER_TICK: usize = 1_024;
+/// Most schedules and cancels of work items in one tick.
+const CHANGES_PER_TICK: usize = 2_048;
+/// Latest due time, microseconds since 1970; the store's own bound.
+const LATEST: u64 = tenure_shared::limits::MAX_SAFE_INTEGER - 1;
+/// Most currencies in one grant; the store's own bound.
+pub(crate) const CURRENCIES: usize = 16;
 
 /// A work item that game code scheduled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Scheduled {
-    pub(crate) job: Arc<str>,
-    pub(crate) key: Arc<str>,
+pub(crate) struct Planned {
     pub(crate) at: Wall,
     pub(crate) payload: Vec<u8>,
+}
+
+/// Job and key.
+type ItemName = (Arc<str>, Arc<str>);
+
+/// What a whole tick did to one item. The store carries out cancels before schedules.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Net {
+    pub(crate) cancelled: bool,
+    pub(crate) planned: Option<Planned>,
 }
 
 /// What a tick did to work items.
 #[derive(Resource, Debug, Default)]
 pub(crate) struct DueQueue {
-    pub(crate) scheduled: Vec<Scheduled>,
-    pub(crate) cancelled: Vec<(Arc<str>, Arc<str>)>,
+    /// In order, so that what a failed handler did can be taken back: planned, or (`None`) cancelled.
+    pub(crate) ops: Vec<(ItemName, Option<Planned>)>,
     pub(crate) jobs: Arc<[Arc<str>]>,
     pub(crate) faults: Faults,
+}
+
+impl DueQueue {
+    /// What became of each item in the end: the last word counts.
+    pub(crate) fn settle(&mut self) -> BTreeMap<ItemName, Net> {
+        let mut nets: BTreeMap<ItemName, Net> = BTreeMap::new();
+        for (name, planned) in self.ops.drain(..) {
+            let net = nets.entry(name).or_default();
+            net.cancelled |= planned.is_none();
+            net.planned = planned;
+        }
+        nets
+    }
+
+    fn push(&mut self, job: Arc<str>, key: &str, planned: Option<Planned>) {
+        if key.is_empty() || key.len() > KEY_BYTES || key.bytes().any(|c| c < b' ') {
+            let rule = format!("1 to {KEY_BYTES} bytes without control characters");
+            return self.faults.push(format!("job {job:?}: key {key:?} is not of {rule}"));
+        }
+        let name = (job, Arc::from(key));
+        if self.ops.len() >= CHANGES_PER_TICK {
+            let (job, key) = name;
+            return self.faults.push(format!("job {job:?} {key:?}: more than {CHANGES_PER_TICK} changes in one tick"));
+        }
+        self.ops.push((name, planned));
+    }
 }
 
 /// Schedules durable work: it happens whether or not anyone is around, once per `(job, key)`.
@@ -53,7 +97,8 @@ pub struct Due<'w> {
 
 impl Due<'_> {
     /// The job's handler is called not before `at` by the store's clock. The same `(job, key)` again replaces a pending item; one
-    /// that was done stays done. What is refused (unregistered job, key over 64 bytes, payload over 4 KiB) is reported with the tick.
+    /// that was done stays done. What is refused (unregistered job, key over 64 bytes, payload over 4 KiB, a time after the year 2255) is
+    /// reported with the tick.
     pub fn schedule<T: Serialize + ?Sized>(&mut self, job: &str, key: &str, at: Wall, payload: &T) {
         let Some(known) = self.queue.jobs.iter().find(|known| ***known == *job).cloned() else {
             return self.queue.faults.push(format!("job {job:?} is not registered"));
@@ -62,13 +107,10 @@ impl Due<'_> {
             Ok(payload) => payload,
             Err(e) => return self.queue.faults.push(format!("job {job:?}: {e}")),
         };
-        if key.is_empty() || key.len() > KEY_BYTES {
-            return self.queue.faults.push(format!("job {job:?}: key {key:?} is not of 1 to {KEY_BYTES} bytes"));
+        if at.0 > LATEST {
+            return self.queue.faults.push(format!("job {job:?} {key:?}: due at {} µs; at most {LATEST}", at.0));
         }
-        if self.queue.scheduled.len() >= PER_TICK {
-            return self.queue.faults.push(format!("job {job:?} {key:?}: more than {PER_TICK} items in one tick"));
-        }
-        self.queue.scheduled.push(Scheduled { job: known, key: key.into(), at, payload });
+        self.queue.push(known, key, Some(Planned { at, payload }));
     }
 
     /// The same, this much from now by the store's clock.
@@ -76,13 +118,12 @@ impl Due<'_> {
         self.schedule(job, key, self.tick.wall.plus(delay), payload);
     }
 
-    /// Cancels an item that is pending.
+    /// Cancels an item that is pending, also one that this tick has scheduled.
     pub fn cancel(&mut self, job: &str, key: &str) {
-        if self.queue.cancelled.len() >= PER_TICK {
-            return self.queue.faults.push(format!("job {job:?} {key:?}: more than {PER_TICK} cancelled in one tick"));
+        if let Some(fault) = crate::plugin::names::fault("job", job) {
+            return self.queue.faults.push(format!("cancel {key:?}: {fault}"));
         }
-        self.queue.scheduled.retain(|item| *item.job != *job || *item.key != *key);
-        self.queue.cancelled.push((job.into(), key.into()));
+        self.queue.push(job.into(), key, None);
     }
 }
 
@@ -150,10 +191,11 @@ impl Grants<'_> {
         sign: i64,
     ) -> Option<BTreeMap<Arc<str>, i64>> {
         let fault = crate::plugin::names::fault("source", source)
-            .or_else(|| amounts.iter().find_map(|(currency, _)| crate::plugin::names::fault("currency", currency)))
+            .or_else(|| amounts_fault(amounts.iter().copied()))
             .or_else(|| {
-                let bad = amounts.iter().find(|(_, amount)| *amount <= 0)?;
-                Some(format!("{} {}: amounts are above 0", bad.1, bad.0))
+                let mut seen = BTreeSet::new();
+                let twice = amounts.iter().find(|(currency, _)| !seen.insert(*currency))?;
+                Some(format!("{} comes twice", twice.0))
             });
         match fault {
             Some(fault) => {
@@ -163,6 +205,18 @@ impl Grants<'_> {
             None => Some(amounts.iter().map(|(currency, amount)| (Arc::from(*currency), sign * amount)).collect()),
         }
     }
+}
+
+/// Says what is wrong with amounts, if anything: the store would refuse the whole tick's commit for it.
+pub(crate) fn amounts_fault<'a>(amounts: impl Iterator<Item = (&'a str, i64)> + Clone) -> Option<String> {
+    let count = amounts.clone().count();
+    if count == 0 || count > CURRENCIES {
+        return Some(format!("{count} currencies; expected 1 to {CURRENCIES}"));
+    }
+    amounts.into_iter().find_map(|(currency, amount)| {
+        let low = || (amount <= 0).then(|| format!("{amount} {currency}: amounts are above 0"));
+        crate::plugin::names::fault("currency", currency).or_else(low)
+    })
 }
 
 /// Balances of players with a seat, as last heard.

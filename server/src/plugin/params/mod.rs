@@ -8,7 +8,7 @@ mod seats;
 mod tasks;
 mod timers;
 
-pub(crate) use durable::{BalanceBook, DueQueue, GrantQueue, ScheduleBook};
+pub(crate) use durable::{BalanceBook, DueQueue, GrantQueue, Planned, ScheduleBook, amounts_fault};
 pub use durable::{Balances, Due, Grants, Schedules};
 pub use out::{Inbox, Out, Replies};
 pub(crate) use out::{OutItem, OutQueue, Pending, ReplyBook, Target};

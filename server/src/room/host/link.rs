@@ -171,7 +171,8 @@ impl Link {
         retry_after: Option<u32>,
     ) -> Result<(), Refused<ToNode>> {
         self.host.finder.lock().release((attach.gateway, attach.conn));
-        let refused = ToGateway::Refused { conn: attach.conn, code, message: text.to_owned(), retry_after };
+        let (conn, attempt) = (attach.conn, attach.attempt);
+        let refused = ToGateway::Refused { conn, attempt, code, message: text.to_owned(), retry_after };
         self.host.send(attach.gateway, refused).map_err(|refused| match refused {
             Refused::Full(_) => Refused::Full(ToNode::Attach(attach)),
             Refused::Closed(_) => Refused::Closed(ToNode::Attach(attach)),

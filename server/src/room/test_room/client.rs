@@ -173,6 +173,7 @@ pub(super) fn give(clients: &mut [Client], message: &ToGateway) -> Vec<(usize, V
                 client.view = snapshot(&member.snapshot);
                 client.shown = (*term, *tick);
                 client.owed = member.owed;
+                client.generation = member.generation;
                 again.push((index, client.resend()));
             }
         }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use tenure_shared::{Generation, PlayerId, SeatId, codes::ErrorCode, limits};
+use tenure_shared::{Generation, PlayerId, SeatId, Tick, codes::ErrorCode, limits};
 
 use crate::{
     link::{ConnId, GatewayId, ToGateway},
@@ -114,6 +114,15 @@ pub struct Attachment {
     pub generation: Generation,
     /// Who.
     pub player: PlayerId,
+}
+
+/// Numbers that a failed world has given away, perhaps without a checkpoint that says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reached {
+    /// The last tick that it began: sockets may have been shown up to it (H7).
+    pub tick: Tick,
+    /// The next seat number.
+    pub next_seat: u32,
 }
 
 /// What a tick is given.

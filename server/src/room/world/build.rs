@@ -33,6 +33,7 @@ pub(super) struct Start {
     pub(super) term: Term,
     pub(super) tick: Tick,
     pub(super) version: u64,
+    pub(super) born: Wall,
     pub(super) now: u64,
     pub(super) wall: Wall,
     pub(super) rng: RngState,
@@ -51,7 +52,8 @@ impl RoomWorld {
         seed: u64,
         wall: Wall,
     ) -> Result<Self, WorldError> {
-        let start = Start { room, term, tick: Tick(0), version: 0, now: 0, wall, rng: RngState::seeded(seed) };
+        let start =
+            Start { room, term, tick: Tick(0), version: 0, born: wall, now: 0, wall, rng: RngState::seeded(seed) };
         let mut this = Self::bare(kind, settings, start)?;
         this.default_resources();
         this.observe();
@@ -127,6 +129,7 @@ impl RoomWorld {
             term: start.term,
             tick: start.tick,
             version: start.version,
+            born: start.born,
             now: start.now,
             dt,
             wall: start.wall,

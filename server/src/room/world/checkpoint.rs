@@ -43,6 +43,8 @@ pub(super) struct Stored {
     pub(super) pending: Vec<(u64, Pending)>,
     pub(super) next_task: u64,
     pub(super) tasks: Vec<(u64, Arc<str>, u64)>,
+    #[serde(default)]
+    pub(super) born: Wall,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -135,6 +137,7 @@ impl RoomWorld {
             tasks: tasks
                 .map(|tasks| tasks.flying.iter().map(|(n, (name, key))| (*n, name.clone(), *key)).collect())
                 .unwrap_or_default(),
+            born: self.born,
         }
     }
 

@@ -9,7 +9,7 @@ use super::{DueWork, GrantResult, RoomWorld};
 use crate::{
     plugin::{
         Granted, Outcome,
-        params::{DueQueue, GrantQueue},
+        params::{DueQueue, GrantQueue, Planned},
     },
     store::{Applied, Grant, GrantId, WorkId, WorkItem},
 };
@@ -83,15 +83,17 @@ impl RoomWorld {
     pub(super) fn collect_durable(&mut self) {
         let mut faults = Vec::new();
         if let Some(mut queue) = self.world.get_resource_mut::<DueQueue>()
-            && (!queue.scheduled.is_empty() || !queue.cancelled.is_empty())
+            && !queue.ops.is_empty()
         {
-            for (job, key) in std::mem::take(&mut queue.cancelled) {
-                self.effects.cancelled.push(WorkId { room: self.room.clone(), job, key });
-            }
-            for item in std::mem::take(&mut queue.scheduled) {
-                let id = WorkId { room: self.room.clone(), job: item.job, key: item.key };
-                let payload = item.payload.into();
-                self.effects.scheduled.push(WorkItem { id, due: item.at, attempt: 0, parked: None, payload });
+            for ((job, key), net) in queue.settle() {
+                let id = WorkId { room: self.room.clone(), job, key };
+                if net.cancelled {
+                    self.effects.cancelled.push(id.clone());
+                }
+                if let Some(Planned { at, payload }) = net.planned {
+                    let payload = payload.into();
+                    self.effects.scheduled.push(WorkItem { id, due: at, attempt: 0, parked: None, payload });
+                }
             }
         }
         if let Some(mut queue) = self.world.get_resource_mut::<DueQueue>() {
@@ -104,7 +106,8 @@ impl RoomWorld {
         }
         for grant in grants {
             self.grants += 1;
-            let id = format!("{}/{}/{}/{}", self.room, self.term, self.tick, self.grants);
+            // A room that is deleted and made again under the same name and term is told apart by its birth.
+            let id = format!("{}/{}/{}/{}/{}", self.room, self.term, self.born.0, self.tick, self.grants);
             self.effects.grants.push(Grant {
                 id: GrantId(Arc::from(id)),
                 player: grant.player,

@@ -1,6 +1,7 @@
 //! One room as data and systems: a `bevy_ecs` world, its seats, timers and inputs. No I/O and no clock of its own: time, durable
 //! answers and inputs come in with a tick, frames and durable effects go out.
 
+mod adopt;
 mod api;
 mod build;
 mod checkpoint;
@@ -19,7 +20,7 @@ use std::{
 };
 
 pub use api::{
-    AttachRefused, Attachment, DueWork, Effects, GrantResult, MAX_ERRORS, TickInput, TickOutput, WorldError,
+    AttachRefused, Attachment, DueWork, Effects, GrantResult, MAX_ERRORS, Reached, TickInput, TickOutput, WorldError,
     WorldSettings,
 };
 use bevy_ecs::{schedule::Schedule, world::World};
@@ -47,6 +48,8 @@ pub struct RoomWorld {
     tick: Tick,
     /// Version of the last checkpoint.
     version: u64,
+    /// When this room was made, by the store's clock: a room that is deleted and made again under its name is another one.
+    born: Wall,
     /// Room time, nanoseconds.
     now: u64,
     /// Length of a tick, nanoseconds.
@@ -127,6 +130,11 @@ impl RoomWorld {
     /// The last tick.
     pub fn tick_number(&self) -> Tick {
         self.tick
+    }
+
+    /// Numbers that were given away: what replaces this world goes on above them.
+    pub fn reached(&self) -> Reached {
+        Reached { tick: self.tick, next_seat: self.next_seat }
     }
 
     /// Version of the last checkpoint.

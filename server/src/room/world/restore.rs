@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tenure_shared::{NetId, Term};
 
 use super::{
-    RoomWorld, WorldError, WorldSettings,
+    Reached, RoomWorld, WorldError, WorldSettings,
     build::Start,
     checkpoint::{Carried, FORMAT, Stored, StoredEntity, StoredSeat},
     seats::SeatState,
@@ -39,6 +39,20 @@ impl RoomWorld {
         term: Term,
         checkpoint: &Checkpoint,
     ) -> Result<Self, WorldError> {
+        Self::restore_after(kind, settings, term, checkpoint, Reached::default())
+    }
+
+    /// The same in place of a world that failed, which got as far as `reached`: its ticks and seat numbers are not given again.
+    ///
+    /// # Errors
+    /// When the checkpoint cannot be read by this build. It never panics.
+    pub fn restore_after(
+        kind: &Arc<RoomKind>,
+        settings: &WorldSettings,
+        term: Term,
+        checkpoint: &Checkpoint,
+        reached: Reached,
+    ) -> Result<Self, WorldError> {
         let stored: Stored = decode(&checkpoint.body).map_err(WorldError::Damaged)?;
         plausible(&stored)?;
         if stored.format != FORMAT {
@@ -47,14 +61,15 @@ impl RoomWorld {
         let start = Start {
             room: checkpoint.summary.room.clone(),
             term,
-            tick: checkpoint.tick,
+            tick: checkpoint.tick.max(reached.tick),
             version: checkpoint.version,
+            born: stored.born,
             now: stored.now,
             wall: stored.wall,
             rng: stored.rng.clone(),
         };
         let mut this = Self::bare(kind, settings, start)?;
-        this.next_seat = stored.next_seat.saturating_add(SKIPPED_SEATS);
+        this.next_seat = stored.next_seat.saturating_add(SKIPPED_SEATS).max(reached.next_seat);
         this.restore_books(&stored, checkpoint);
         this.restore_entities(&stored.components, &stored.entities)?;
         this.restore_seats(&stored.seats)?;

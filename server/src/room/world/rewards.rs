@@ -7,7 +7,7 @@ use tenure_shared::PlayerId;
 
 use super::RoomWorld;
 use crate::{
-    plugin::{Audience, Recipient, Reward, RewardDue, decode, encode, run},
+    plugin::{Audience, Recipient, Reward, RewardDue, decode, encode, params, run},
     store::{Cap, Grant, GrantId, WorkItem},
 };
 
@@ -85,6 +85,11 @@ impl RoomWorld {
                 continue;
             }
             let Reward { id, scheduled_for, cap, .. } = reward;
+            if let Some(fault) = params::amounts_fault(amounts.iter().map(|(currency, amount)| (&**currency, *amount)))
+            {
+                self.error(format!("reward {id:?} for {}: {fault}", recipient.player));
+                continue;
+            }
             let name = format!("schedule/{id}/{}/{}/{}", scheduled_for.0, self.room, recipient.player);
             self.effects.grants.push(Grant {
                 id: GrantId(Arc::from(name)),

@@ -9,9 +9,9 @@ use tenure_shared::{
     wire::write_snapshot_head,
 };
 
-use super::{AttachRefused, Attachment, RoomWorld};
+use super::{AttachRefused, RoomWorld};
 use crate::{
-    link::{Attach, Attached, ConnId, GatewayId, RestoredMember, ToGateway},
+    link::{Attach, Attached, ConnId, GatewayId, ToGateway},
     plugin::{
         Join, Leave, Seat, SeatIndex,
         params::{BalanceBook, ControlState, ReplyBook},
@@ -44,6 +44,8 @@ pub(super) struct SeatState {
     pub(super) queued: Seq,
     /// Messages queued, count and bytes.
     pub(super) waiting: (usize, usize),
+    /// One was not taken: the rest of this attachment is not, either.
+    pub(super) overrun: bool,
     /// Encoded messages for the next tail.
     pub(super) tail: Vec<u8>,
     pub(super) view: SeatView,
@@ -63,6 +65,7 @@ impl SeatState {
             marks_moved: false,
             queued: Seq(0),
             waiting: (0, 0),
+            overrun: false,
             tail: Vec::new(),
             view: SeatView::default(),
         }
@@ -81,22 +84,6 @@ impl RoomWorld {
             Some(id) => (id, false),
             None => (self.new_seat(attach)?, true),
         };
-        let (superseded, left, entity) = {
-            let Some(seat) = self.seats.get_mut(&id) else {
-                return Err(refused(ErrorCode::MayRetry, "the seat is gone".to_owned()));
-            };
-            seat.generation.0 += 1;
-            let before = seat.link.replace((attach.gateway, attach.conn));
-            seat.gone_since = None;
-            (before, seat.leaving.take(), seat.entity)
-        };
-        if let Some((gateway, conn)) = left {
-            self.messages.push((gateway, ToGateway::Left { conn }));
-        }
-        if let Some((gateway, conn)) = superseded.filter(|(_, conn)| *conn != attach.conn) {
-            let reason = "another socket took this seat".to_owned();
-            self.messages.push((gateway, ToGateway::Close { conn, code: CloseCode::Superseded, reason }));
-        }
         if attach.seat.is_none() {
             // A client that starts anew has no open requests: an old answer must not meet a new number.
             if let Some(mut replies) = self.world.get_resource_mut::<ReplyBook>() {
@@ -107,75 +94,49 @@ impl RoomWorld {
         self.known.touch(&attach.player, self.wall);
         self.balances_wanted.insert(attach.player.clone());
         self.empty_since = None;
-        if !fresh {
+        if let Some(entity) = self.seats.get(&id).map(|seat| seat.entity).filter(|_| !fresh) {
             self.back(entity);
         }
         let rolled_back = self.renumber(id, attach.first);
-        let (generation, owed) = self.seats.get(&id).map_or_else(Default::default, |s| (s.generation, s.applied.0 + 1));
+        let snapshot = self.snapshot(id);
+        // Last: game code, which may panic, has had its say. Until here the seat is its last socket's, and so it stays if the room is
+        // restored now.
+        let Some((generation, owed)) = self.link(id, (attach.gateway, attach.conn)) else {
+            return Err(refused(ErrorCode::MayRetry, "the seat is gone".to_owned()));
+        };
         let table = (attach.table != Some(self.kind.table_hash())).then(|| self.kind.table().clone());
         Ok(Attached {
             conn: attach.conn,
+            attempt: attach.attempt,
             room: self.room.clone(),
             seat: id,
             generation,
             term: self.term,
             tick: self.tick,
-            owed: Seq(owed),
+            owed,
             tick_rate: self.kind.tick_rate(),
             hash: self.kind.table_hash(),
             table,
-            snapshot: self.snapshot(id),
+            snapshot,
             rolled_back,
         })
     }
 
-    /// Members of a world that this one replaces take their seats again: one `Restored` per gateway; a seat that this world does not
-    /// know is closed with 4001 and joins anew.
-    pub fn adopt(&mut self, members: &[Attachment]) -> Vec<(GatewayId, ToGateway)> {
-        let mut out: Vec<(GatewayId, ToGateway)> = Vec::new();
-        for member in members {
-            let known = self.seats.get_mut(&member.seat).filter(|seat| seat.player == member.player);
-            let Some(seat) = known else {
-                let reason = "the room was restored to a moment before this seat".to_owned();
-                let close = ToGateway::Close { conn: member.conn, code: CloseCode::Moving, reason };
-                out.push((member.gateway, close));
-                continue;
-            };
-            seat.generation = seat.generation.max(member.generation);
-            seat.link = Some((member.gateway, member.conn));
-            seat.gone_since = None;
-            let (entity, owed) = (seat.entity, Seq(seat.applied.0 + 1));
-            self.back(entity);
-            self.empty_since = None;
-            self.balances_wanted.insert(member.player.clone());
-            let restored = RestoredMember { conn: member.conn, owed, snapshot: self.snapshot(member.seat) };
-            let place = out.iter_mut().find_map(|(gateway, message)| match message {
-                ToGateway::Restored { members, .. } if *gateway == member.gateway => Some(members),
-                _ => None,
-            });
-            match place {
-                Some(members) => members.push(restored),
-                None => {
-                    let (room, term, tick) = (self.room.clone(), self.term, self.tick);
-                    out.push((member.gateway, ToGateway::Restored { room, term, tick, members: vec![restored] }));
-                }
-            }
+    /// The seat is this socket's from now on: its generation, and the number wanted next. The socket that had it is told.
+    fn link(&mut self, id: SeatId, link: (GatewayId, ConnId)) -> Option<(Generation, Seq)> {
+        let seat = self.seats.get_mut(&id)?;
+        seat.generation.0 += 1;
+        seat.gone_since = None;
+        let (superseded, left) = (seat.link.replace(link), seat.leaving.take());
+        let given = (seat.generation, Seq(seat.applied.0 + 1));
+        if let Some((gateway, conn)) = left {
+            self.messages.push((gateway, ToGateway::Left { conn }));
         }
-        out
-    }
-
-    /// The connected seats.
-    pub fn attachments(&self) -> Vec<Attachment> {
-        let connected = self.seats.iter().filter_map(|(id, seat)| Some((id, seat, seat.link?)));
-        connected
-            .map(|(id, seat, (gateway, conn))| Attachment {
-                gateway,
-                conn,
-                seat: *id,
-                generation: seat.generation,
-                player: seat.player.clone(),
-            })
-            .collect()
+        if let Some((gateway, conn)) = superseded.filter(|before| *before != link) {
+            let reason = "another socket took this seat".to_owned();
+            self.messages.push((gateway, ToGateway::Close { conn, code: CloseCode::Superseded, reason }));
+        }
+        Some(given)
     }
 
     /// A socket is gone, or its player leaves. `false` if the generation is an older one: then nothing happens (LESSONS C49).
@@ -276,12 +237,13 @@ impl RoomWorld {
             seat.applied = Seq(first.0 - 1);
         }
         seat.queued = seat.applied;
+        seat.overrun = false;
         seat.marks_moved = true;
         rolled_back
     }
 
     /// The seat has a socket. A seat that the game never saw without one (a move lies between) is no news.
-    fn back(&mut self, entity: Entity) {
+    pub(super) fn back(&mut self, entity: Entity) {
         if self.set_connected(entity, true) {
             self.hook(|h| &mut h.on_reconnect, entity);
         }
@@ -378,7 +340,7 @@ impl RoomWorld {
     }
 
     /// An encoded snapshot for a seat.
-    fn snapshot(&mut self, id: SeatId) -> Bytes {
+    pub(super) fn snapshot(&mut self, id: SeatId) -> Bytes {
         let mut out = Vec::new();
         write_snapshot_head(&mut out, self.term, self.tick);
         if let Some(seat) = self.seats.get_mut(&id) {

@@ -213,24 +213,22 @@ impl RoomWorld {
     }
 
     /// The queues of durable effects, and how far they are: what a failed handler put there is taken back.
-    pub(super) fn effect_marks(&mut self) -> [usize; 4] {
+    pub(super) fn effect_marks(&mut self) -> [usize; 3] {
         let grants = self.world.get_resource::<GrantQueue>().map_or(0, |q| q.grants.len());
-        let (scheduled, cancelled) =
-            self.world.get_resource::<DueQueue>().map_or((0, 0), |q| (q.scheduled.len(), q.cancelled.len()));
+        let due = self.world.get_resource::<DueQueue>().map_or(0, |q| q.ops.len());
         let out = self.world.get_resource::<OutQueue>().map_or(0, |q| q.items.len());
-        [grants, scheduled, cancelled, out]
+        [grants, due, out]
     }
 
-    pub(super) fn effect_rollback(&mut self, marks: [usize; 4]) {
+    pub(super) fn effect_rollback(&mut self, marks: [usize; 3]) {
         if let Some(mut queue) = self.world.get_resource_mut::<GrantQueue>() {
             queue.grants.truncate(marks[0]);
         }
         if let Some(mut queue) = self.world.get_resource_mut::<DueQueue>() {
-            queue.scheduled.truncate(marks[1]);
-            queue.cancelled.truncate(marks[2]);
+            queue.ops.truncate(marks[1]);
         }
         if let Some(mut queue) = self.world.get_resource_mut::<OutQueue>() {
-            queue.items.truncate(marks[3]);
+            queue.items.truncate(marks[2]);
         }
     }
 }

@@ -138,9 +138,9 @@ impl Actor {
 
     /// Destructors of game values may panic too.
     pub(super) fn drop_world(&mut self) {
-        if let Some(world) = self.world.take()
-            && catch_unwind(AssertUnwindSafe(|| drop(world))).is_err()
-        {
+        let Some(world) = self.world.take() else { return };
+        self.reached = world.reached();
+        if catch_unwind(AssertUnwindSafe(|| drop(world))).is_err() {
             tracing::warn!(room = %self.handle.room, "a destructor of game code panicked");
         }
     }

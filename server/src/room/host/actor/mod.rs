@@ -39,7 +39,7 @@ use super::{
 use crate::{
     link::{GatewayId, Input, ToGateway},
     plugin::{RoomKind, TaskResult},
-    room::world::{Attachment, DueWork, GrantResult, RoomWorld},
+    room::world::{Attachment, DueWork, GrantResult, Reached, RoomWorld},
     runtime::{Mono, Shutdown, Wall},
     store::{GrantId, WorkId, WorkItem},
 };
@@ -118,6 +118,8 @@ pub(super) struct Actor {
     suspects: Vec<WorkItem>,
     running_work: Vec<WorkItem>,
     fault: String,
+    // How far the last world got: what is restored in its place goes on above.
+    reached: Reached,
 }
 
 impl Actor {
@@ -168,6 +170,7 @@ impl Actor {
             suspects: Vec::new(),
             running_work: Vec::new(),
             fault: String::new(),
+            reached: Reached::default(),
         }
     }
 

@@ -77,8 +77,8 @@ impl Actor {
     }
 
     pub(super) fn restore_world(&self, checkpoint: &Checkpoint) -> Result<RoomWorld, String> {
-        RoomWorld::restore(&self.kind, &self.host.config.world, self.shard.term(), checkpoint)
-            .map_err(|e| e.to_string())
+        let (settings, term) = (&self.host.config.world, self.shard.term());
+        RoomWorld::restore_after(&self.kind, settings, term, checkpoint, self.reached).map_err(|e| e.to_string())
     }
 
     /// Runs what may panic in game code.
@@ -227,7 +227,7 @@ impl Actor {
             Ok(attached) => ToGateway::Attached(attached),
             Err(refused) => {
                 let (code, message, retry_after) = (refused.code, refused.message, refused.retry_after);
-                ToGateway::Refused { conn: attach.conn, code, message, retry_after }
+                ToGateway::Refused { conn: attach.conn, attempt: attach.attempt, code, message, retry_after }
             }
         };
         for (gateway, message) in messages.into_iter().chain([(attach.gateway, answer)]) {
@@ -250,7 +250,8 @@ impl Actor {
 
     pub(super) fn refuse(&mut self, attach: &Attach, code: ErrorCode, message: &str, retry_after: Option<u32>) {
         self.host.finder.lock().release((attach.gateway, attach.conn));
-        let refused = ToGateway::Refused { conn: attach.conn, code, message: message.to_owned(), retry_after };
+        let (conn, attempt, message) = (attach.conn, attach.attempt, message.to_owned());
+        let refused = ToGateway::Refused { conn, attempt, code, message, retry_after };
         self.mail.send(&self.host, attach.gateway, refused);
     }
 
@@ -265,6 +266,7 @@ impl Actor {
             let message = match message {
                 ToGateway::Attached(attached) => ToGateway::Refused {
                     conn: attached.conn,
+                    attempt: attached.attempt,
                     code: ErrorCode::MayRetry,
                     message: "the room could not be stored".to_owned(),
                     retry_after: Some(RETRY_AFTER),

@@ -55,7 +55,8 @@ pub enum Command {
     Rooms { shard: ShardId, after: Option<RoomId>, limit: usize },
 
     /// The one durable write of a shard (H1, H3). `number` grows by one per commit of the shard and term, from 1: the last number again gives the
-    /// same answer and changes nothing, a lower one is [`Error::OutOfOrder`]. The batch must belong to the shard of the fence. → [`Reply::Committed`]
+    /// same answer and changes nothing, a lower one is [`Error::OutOfOrder`]. The batch must belong to the shard of the fence; grants
+    /// that find no room in the outbox are [`Error::Full`]. → [`Reply::Committed`]
     Commit { fence: Fence, shards: u32, number: u64, batch: Batch },
 
     /// Pending, unparked items of the shard due at or before `before`, earliest first, at most `limit` (bounded by 1,000). → [`Reply::Work`]

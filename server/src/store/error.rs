@@ -56,6 +56,9 @@ pub enum Error {
     /// Something that was expected is not there, or has changed since it was read.
     #[error("conflict: {0}")]
     Conflict(String),
+    /// A bound of the store is reached for now: nothing was changed. It goes through when there is room again.
+    #[error("full: {0}")]
+    Full(String),
     /// A passing fault: the verb may or may not have been applied; it is idempotent and may be repeated.
     #[error("the store is not reachable: {0}")]
     Unavailable(String),

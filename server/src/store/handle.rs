@@ -183,7 +183,7 @@ impl Store {
     }
 
     /// The one durable write of a shard: outbox positions of its grants, in order. [`Error::Fenced`], [`Error::OutOfOrder`],
-    /// [`Error::Conflict`] and [`Error::Invalid`] refuse it as a whole.
+    /// [`Error::Conflict`], [`Error::Invalid`] and [`Error::Full`] (too many grants wait for their ledgers) refuse it as a whole.
     pub async fn commit(&self, fence: &Fence, shards: u32, number: u64, batch: Batch) -> Result<Vec<u64>, Error> {
         let command = Command::Commit { fence: fence.clone(), shards, number, batch };
         verb!(self, command, Reply::Committed { positions } => positions)

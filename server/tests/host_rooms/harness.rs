@@ -1,4 +1,4 @@
-//! Nodes on one store in memory, gateways that keep what they hear, and a store that fails on demand.
+//! Nodes on one store in memory, and gateways that keep what they hear.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,65 +18,20 @@ use tenure::{
     ownership::{Options, Ownership, Times},
     room::host::{HostConfig, HostParts, RoomHost},
     runtime::{Clock, Rng, Shutdown, Tasks, mailbox::Refused},
-    store::{self, Backend, BoxFuture, Command, Embedded, Error, MemberInfo, Memory, Stamped, Store, model::Rules},
+    store::{self, Backend, Embedded, MemberInfo, Memory, Store, model::Rules},
     timers::RewardBook,
 };
 use tenure_shared::{Generation, PlayerId, RoomId, SeatId, Seq, Term, Tick};
 
-use crate::lab::{self, Outside, Say, View, Views};
+use crate::{
+    lab::{self, Outside, Say, View, Views},
+    weather::{Stormy, Weather},
+};
 
 /// Shards of the tests.
 pub const SHARDS: u32 = 4;
 /// Real time after which a condition that does not come true fails the test.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// What a test can do to the store.
-#[derive(Default)]
-pub struct Weather {
-    /// Every call fails, applied or not.
-    pub down: AtomicBool,
-    /// So many commits are applied and their answers lost.
-    pub lose_answers: AtomicU64,
-    /// Commits seen.
-    pub commits: AtomicU64,
-    /// Heartbeats fail: the lease lapses, and cannot be had anew, while everything else works.
-    pub no_heartbeats: AtomicBool,
-    /// Commits wait until this is false.
-    pub hold_commits: AtomicBool,
-}
-
-struct Stormy {
-    inner: Box<dyn Backend>,
-    weather: Arc<Weather>,
-    clock: Clock,
-}
-
-impl Backend for Stormy {
-    fn execute(&self, command: Command) -> BoxFuture<'_, Stamped> {
-        Box::pin(async move {
-            let weather = &self.weather;
-            let fail = |text: &str| Stamped { at: self.clock.wall(), reply: Err(Error::Unavailable(text.to_owned())) };
-            if weather.down.load(Ordering::SeqCst) {
-                return fail("down");
-            }
-            if weather.no_heartbeats.load(Ordering::SeqCst)
-                && matches!(command, Command::Heartbeat { .. } | Command::Register { .. })
-            {
-                return fail("cut off");
-            }
-            if matches!(command, Command::Commit { .. }) {
-                while weather.hold_commits.load(Ordering::SeqCst) {
-                    tokio::task::yield_now().await;
-                }
-                weather.commits.fetch_add(1, Ordering::SeqCst);
-                let lost = weather.lose_answers.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
-                let answer = self.inner.execute(command).await;
-                return if lost.is_ok() { fail("the answer is lost") } else { answer };
-            }
-            self.inner.execute(command).await
-        })
-    }
-}
 
 /// Everything that outlives a node.
 pub struct World {

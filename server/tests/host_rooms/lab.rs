@@ -73,6 +73,7 @@ pub struct Outside {
     pub cursed: std::sync::atomic::AtomicBool,
     pub work_fails: std::sync::atomic::AtomicU64,
     pub work_panics: std::sync::atomic::AtomicU64,
+    pub drop_panics: std::sync::atomic::AtomicU64,
     pub gate: (Mutex<bool>, std::sync::Condvar),
 }
 
@@ -97,6 +98,12 @@ fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>) {
             if join.player.as_str() == "nobody" { Err(Refuse::from("not you")) } else { Ok(()) }
         },
     );
+    let seen = outside.clone();
+    room.on_drop(move |_: In<Entity>| {
+        use std::sync::atomic::Ordering::SeqCst;
+        let left = seen.drop_panics.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1));
+        assert!(left.is_err(), "a hook panics");
+    });
     room.on_granted(|In(granted): In<Granted>, mut book: ResMut<Book>| book.granted.push(granted.id.to_string()));
     room.charge::<u64, _>("buy", |In(charged): In<Charged<u64>>, mut book: ResMut<Book>| {
         if charged.paid {

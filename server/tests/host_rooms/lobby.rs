@@ -44,6 +44,28 @@ async fn many_who_look_at_once_fill_rooms_one_after_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_room_whose_first_player_is_refused_is_not_told_to_others_as_one_that_exists() {
+    let world = World::new();
+    let node = world.node().await;
+    let gateway = node.gateway();
+    let (first, told) = find(&gateway, "lab");
+    let (second, same) = find(&gateway, "lab");
+    assert_eq!(told, same);
+    gateway.ask_as(first, told.as_ref().unwrap(), "nobody", Mode::Join, None);
+    assert!(matches!(gateway.answer(first), Err(ToGateway::Refused { code: ErrorCode::Refused, .. })));
+    // One who was told of it makes it, and the next one is not sent into nothing.
+    gateway.ask_as(second, told.as_ref().unwrap(), "ann", Mode::Join, None);
+    gateway.answer(second).expect("a seat");
+    let (third, found) = find(&gateway, "lab");
+    gateway.ask_as(third, found.as_ref().unwrap(), "bob", Mode::Join, None);
+    gateway.answer(third).expect("a seat");
+    // A room asked for by name that lets nobody in is not found later.
+    let conn = gateway.ask(&room("x"), "nobody", Mode::Create);
+    assert!(gateway.answer(conn).is_err());
+    world.until("it is forgotten", || node.host.status().known == 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_full_node_says_so() {
     let mut world = World::new();
     world.config.max_rooms = 2;
@@ -89,9 +111,13 @@ async fn a_thousand_dormant_rooms_wake_no_thread() {
 
     let node = world.node().await;
     assert_eq!((node.host.status().known, node.host.status().rooms), (ROOMS, 0));
+    // The last shard's first look is over.
+    world.pass(Duration::from_millis(200));
     let before = node.host.wakeups();
-    world.pass(Duration::from_millis(500));
+    let calls = world.weather.calls.load(std::sync::atomic::Ordering::SeqCst);
+    world.pass(Duration::from_millis(1_500));
     assert_eq!(node.host.wakeups(), before, "room threads sleep");
+    assert_eq!(world.weather.calls.load(std::sync::atomic::Ordering::SeqCst), calls, "and so do the shards");
     let gateway = node.gateway();
     assert!(find(&gateway, "lab").1.is_some_and(|found| found.name().starts_with('r')), "a dormant room is found");
 }

@@ -15,5 +15,7 @@ mod harness;
 mod lab;
 mod lifecycle;
 mod lobby;
+mod refusals;
 mod rewards;
 mod stopping;
+mod weather;

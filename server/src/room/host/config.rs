@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::room::world::WorldSettings;
+use crate::{room::world::WorldSettings, store::model::limits};
 
 /// Most attaches, detaches and resyncs that wait in one room's inbox; more are given back to the gateway.
 pub(super) const ROOM_EVENTS: usize = 1_024;
@@ -12,6 +12,11 @@ pub(super) const ROOM_INPUTS: usize = 8_192;
 pub(super) const UNACKED_COMMITS: usize = 32;
 /// Most due items in the hands of one room.
 pub(super) const WORK_PER_ROOM: usize = 64;
+/// Most grants that the rewards of one tick decide; a larger `room.max_grants_per_step` counts as this.
+pub(super) const REWARD_GRANTS: usize = 2_000;
+/// Most grants of game code in one tick, and of refused grants made due again: with those of rewards they fit into one commit.
+const OTHER_GRANTS: usize = 1_024 + WORK_PER_ROOM;
+const _: () = assert!(REWARD_GRANTS + OTHER_GRANTS <= limits::BATCH_GRANTS);
 /// Most messages kept for a gateway that does not take them; then the room lets its sockets there go.
 pub(super) const GATEWAY_BACKLOG: usize = 64;
 /// Longest time for which they are kept.
@@ -88,7 +93,26 @@ impl Default for HostConfig {
     }
 }
 
+/// How many rewards one tick may decide: together they fit into one commit.
+pub(super) fn rewards_per_tick(max_grants_per_step: usize) -> usize {
+    (REWARD_GRANTS / max_grants_per_step.max(1)).max(1)
+}
+
 /// The pause before attempt `attempt + 1`: doubles from `first` up to `longest`.
 pub(super) fn backoff(first: Duration, attempt: u32, longest: Duration) -> Duration {
     first.saturating_mul(1u32.checked_shl(attempt.min(16)).unwrap_or(u32::MAX)).min(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rewards_of_one_tick_fit_into_one_commit() {
+        for step in [1, 7, 500, 1_999, REWARD_GRANTS] {
+            let rewards = rewards_per_tick(step);
+            assert!(rewards >= 1 && rewards * step <= REWARD_GRANTS, "{step}");
+        }
+        assert_eq!((rewards_per_tick(500), rewards_per_tick(1_500)), (4, 1));
+    }
 }

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::{
     actor::Actor,
-    config::{HostConfig, LONGEST_BACKOFF, backoff},
+    config::{HostConfig, LONGEST_BACKOFF, REWARD_GRANTS, backoff},
     executor::Executor,
     finder::Finder,
     inbox::{Directory, RoomHandle},
@@ -75,7 +75,8 @@ pub(super) struct Parts {
 
 impl Host {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { kinds, store, ownership, clock, rng, config, book, tasks, executor } = parts;
+        let Parts { kinds, store, ownership, clock, rng, mut config, book, tasks, executor } = parts;
+        config.world.max_grants_per_step = config.world.max_grants_per_step.clamp(1, REWARD_GRANTS);
         let shards = (0..config.shards).map(|_| RwLock::new(None)).collect();
         Self {
             kinds,

@@ -37,7 +37,7 @@ struct Known {
     max_seats: u32,
     hidden: bool,
     dormant: bool,
-    // Not stored yet: it exists only as long as seats are kept in it.
+    // Not stored yet: it is listed only as long as seats are kept or taken in it.
     planned: bool,
     kept: u32,
 }
@@ -66,21 +66,30 @@ impl Finder {
         self.keep(socket, room, now);
     }
 
-    /// Whether `room` is one that this socket was told and that is not stored yet: asking for it means making it.
-    pub(super) fn is_planned_for(&self, socket: Socket, room: &RoomId) -> bool {
+    /// Whether this socket was told of `room`, and may have to make it: it is not stored yet, or was not made in the end.
+    pub(super) fn may_make(&self, socket: Socket, room: &RoomId) -> bool {
         self.reserved.get(&socket).is_some_and(|(kept, _)| kept == room)
-            && self.rooms.get(room).is_some_and(|known| known.planned)
+            && self.rooms.get(room).is_none_or(|known| known.planned)
     }
 
     /// What a room says about itself now. Seats kept stay kept.
     pub(super) fn update(&mut self, summary: &RoomSummary) {
+        self.set(summary, false);
+    }
+
+    /// What a room says about itself before it is stored: it stays planned.
+    pub(super) fn fill(&mut self, summary: &RoomSummary) {
+        self.set(summary, true);
+    }
+
+    fn set(&mut self, summary: &RoomSummary, planned: bool) {
         let kept = self.rooms.get(&summary.room).map_or(0, |known| known.kept);
         let known = Known {
             seats: summary.seats,
             max_seats: summary.max_seats,
             hidden: summary.private || summary.locked,
             dormant: summary.dormant,
-            planned: false,
+            planned,
             kept,
         };
         self.put(&summary.room, known);
@@ -90,12 +99,15 @@ impl Finder {
     pub(super) fn release(&mut self, socket: Socket) {
         let Some((room, _)) = self.reserved.remove(&socket) else { return };
         if let Some(known) = self.rooms.get(&room).cloned() {
-            let known = Known { kept: known.kept.saturating_sub(1), ..known };
-            if known.planned && known.kept == 0 {
-                self.remove(&room);
-            } else {
-                self.put(&room, known);
-            }
+            self.put(&room, Known { kept: known.kept.saturating_sub(1), ..known });
+            self.not_made(&room);
+        }
+    }
+
+    /// Nobody has a seat in a room that is not stored: it is forgotten, unless others were told to make it.
+    pub(super) fn not_made(&mut self, room: &RoomId) {
+        if self.rooms.get(room).is_some_and(|known| known.planned && known.kept == 0 && known.seats == 0) {
+            self.remove(room);
         }
     }
 
@@ -192,9 +204,13 @@ mod tests {
         }
         assert_eq!(sent.values().copied().collect::<Vec<_>>(), [50; 4]);
         let new = room("new0");
-        assert!(finder.is_planned_for(socket(7), &new) && !finder.is_planned_for(socket(60), &new));
+        assert!(finder.may_make(socket(7), &new) && !finder.may_make(socket(60), &new));
+        finder.fill(&summary("new0", 1, 50));
+        assert!(finder.may_make(socket(7), &new), "it is not stored yet");
         finder.update(&summary("new0", 1, 50));
-        assert!(!finder.is_planned_for(socket(7), &new), "it exists");
+        assert!(!finder.may_make(socket(7), &new), "it exists");
+        finder.remove(&new);
+        assert!(finder.may_make(socket(7), &new), "what was told and was not made may be made yet");
     }
 
     #[test]

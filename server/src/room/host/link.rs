@@ -116,7 +116,7 @@ impl Link {
         let host = &self.host;
         let retry = Some(RETRY_AFTER);
         let socket = (attach.gateway, attach.conn);
-        if attach.mode == Mode::Join && host.finder.lock().is_planned_for(socket, &attach.room) {
+        if attach.mode == Mode::Join && host.finder.lock().may_make(socket, &attach.room) {
             attach.mode = Mode::JoinOrCreate;
         }
         if !host.kinds.contains_key(attach.room.kind()) {

@@ -48,7 +48,12 @@ async fn load(host: &Host, handle: &RoomHandle) -> Result<Loaded, Error> {
     let mut attempt = 0;
     let loaded = loop {
         match read(host, handle).await {
-            Err(error) if error.may_retry() && attempt < ATTEMPTS && !host.shutdown.is_stopped() => {
+            // Also what is damaged is tried again for a while: those who ask for it must not ask in a loop.
+            Err(error)
+                if (error.may_retry() || matches!(error, Error::Broken(_)))
+                    && attempt < ATTEMPTS
+                    && !host.shutdown.is_stopped() =>
+            {
                 host.clock.sleep(backoff(PAUSE, attempt, LONGEST_BACKOFF)).await;
                 attempt += 1;
             }

@@ -23,6 +23,8 @@ const PREFIX: &str = "schedule/";
 pub(super) struct Occurrences {
     // By schedule and scheduled_for: when it is due.
     pending: BTreeMap<(Arc<str>, Wall), Wall>,
+    // The latest occurrence done, by schedule: none up to it is decided again.
+    done: BTreeMap<Arc<str>, Wall>,
     // Last told to the world, and whether anything moved since.
     told: BTreeMap<Arc<str>, Option<Wall>>,
     moved: bool,
@@ -64,6 +66,8 @@ impl Occurrences {
             }
         }
         self.pending.clear();
+        // Some of them may be of a world that is gone.
+        self.done.clear();
         self.moved = true;
         for schedule in book.for_room(room) {
             let now = schedule.undelayed(now, room);
@@ -102,6 +106,9 @@ impl Occurrences {
         let Some((schedule, at)) = occurrence(id) else { return change };
         self.pending.remove(&(schedule.into(), at));
         self.moved = true;
+        let latest = self.done.entry(schedule.into()).or_default();
+        *latest = at.max(*latest);
+        let latest = *latest;
         let Some(schedule) = book.for_room(&id.room).find(|s| s.id().as_ref() == schedule) else {
             return change;
         };
@@ -110,7 +117,7 @@ impl Occurrences {
         if waiting.is_some_and(|((id, _), _)| id == schedule.id()) {
             return change;
         }
-        let decided = schedule.catch_up(at, schedule.undelayed(now, &id.room));
+        let decided = schedule.catch_up(latest, schedule.undelayed(now, &id.room));
         change.dropped = decided.dropped;
         for at in decided.run.into_iter().chain(decided.next) {
             self.add(schedule, &id.room, at, &mut change);
@@ -144,8 +151,22 @@ impl Occurrences {
         cancelled
     }
 
+    /// The unload for which these were taken back is called off: they are pending again, whatever the time is now.
+    pub(super) fn come_back(&mut self, book: &RewardBook, taken_back: &[WorkId]) -> Vec<WorkItem> {
+        let mut change = Change::default();
+        for id in taken_back {
+            let Some((of, at)) = occurrence(id) else { continue };
+            if let Some(schedule) = book.for_room(&id.room).find(|s| s.id().as_ref() == of) {
+                self.add(schedule, &id.room, at, &mut change);
+            }
+        }
+        self.moved = true;
+        change.scheduled
+    }
+
     /// Whether the room has this item pending; items of other kinds are always known.
-    pub(super) fn knows(&self, id: &WorkId) -> bool {
+    #[cfg(test)]
+    fn knows(&self, id: &WorkId) -> bool {
         occurrence(id).is_none_or(|(schedule, at)| self.pending.contains_key(&(schedule.into(), at)))
     }
 
@@ -279,6 +300,37 @@ grant = { gold = 100 }
         let cancelled = occurrences.leave(&book(), &room());
         assert_eq!(cancelled, [stored[0].id.clone()]);
         assert!(!occurrences.knows(&stored[0].id) && occurrences.knows(&stored[1].id));
+    }
+
+    #[test]
+    fn an_unload_that_is_called_off_changes_nothing_however_long_it_took() {
+        let mut occurrences = Occurrences::default();
+        let stored = occurrences.reconcile(&book(), &room(), &[], at(5)).scheduled;
+        let cancelled = occurrences.leave(&book(), &room());
+        // Its moment passes while the last checkpoint is stored; then somebody comes, and the room stays.
+        let back = occurrences.come_back(&book(), &cancelled);
+        assert_eq!(back, stored[..1], "the occurrence itself, not the one after now");
+        assert!(occurrences.knows(&stored[0].id) && occurrences.knows(&stored[1].id));
+    }
+
+    #[test]
+    fn an_old_occurrence_that_is_done_late_brings_none_back_that_is_done() {
+        let mut occurrences = Occurrences::default();
+        let mut stored = occurrences.reconcile(&book(), &room(), &[], at(5)).scheduled;
+        let id =
+            |seconds: u64| WorkId { room: room(), job: "schedule/chest".into(), key: at(seconds).0.to_string().into() };
+        // One that a person made due again disturbs nothing.
+        assert_eq!(occurrences.done(&book(), &id(0), at(7)), Change::default(), "the next one is pending already");
+        // The first one failed and is put off beyond the next one.
+        (stored[0].attempt, stored[0].due) = (1, at(70));
+        let mut occurrences = Occurrences::default();
+        assert_eq!(
+            keys(&occurrences.reconcile(&book(), &room(), &stored, at(45)).scheduled),
+            [("schedule/chest".into(), 60)]
+        );
+        assert_eq!(occurrences.done(&book(), &id(60), at(61)), Change::default(), "not before the last of them");
+        let next = occurrences.done(&book(), &id(30), at(71));
+        assert_eq!(keys(&next.scheduled), [("schedule/chest".into(), 90)], "60 is done once and for ever");
     }
 
     #[test]

@@ -119,7 +119,7 @@ fn append(
     let after = row.outbox.saturating_add(grants.len() as u64);
     if after > limits::OUTBOX && !grants.is_empty() {
         let text = format!("the outbox of shard {shard} would hold {after} entries; at most {}", limits::OUTBOX);
-        return Err(Error::Unavailable(text));
+        return Err(Error::Full(text));
     }
     row.outbox = after;
     let mut positions = Vec::with_capacity(grants.len());

@@ -196,3 +196,35 @@ fn a_damaged_row_is_named_and_never_a_panic() {
         assert!(text.contains("claim/shard/0"), "{text}");
     }
 }
+
+#[test]
+fn a_full_outbox_is_an_answer_of_its_own_and_trims_go_through() {
+    let (mut rows, fence) = owned();
+    let room = RoomId::from_parts("arena", "eu", "a").expect("valid");
+    let grant = Grant {
+        id: GrantId("g".into()),
+        player: PlayerId::new("p").expect("valid"),
+        source: "s".into(),
+        scheduled_for: None,
+        amounts: BTreeMap::new(),
+        cap: None,
+        token: Bytes::new(),
+    };
+    let mut number = 0;
+    let mut commit = |rows: &mut Rows, batch: Batch| {
+        let answer = at(rows, 1, Command::Commit { fence: fence.clone(), shards: 1, number: number + 1, batch });
+        number += u64::from(answer.is_ok());
+        answer.map(drop)
+    };
+    let grants = |count: usize| Batch { grants: vec![(room.clone(), grant.clone()); count], ..Batch::default() };
+    let mut left = limits::OUTBOX as usize;
+    while left > 0 {
+        let count = left.min(limits::BATCH_GRANTS);
+        commit(&mut rows, grants(count)).expect("there is room");
+        left -= count;
+    }
+    assert!(matches!(commit(&mut rows, grants(1)), Err(Error::Full(_))));
+    commit(&mut rows, Batch { trimmed: vec![1, 2], ..Batch::default() }).expect("trims go through");
+    commit(&mut rows, Batch { trimmed: vec![3], ..grants(3) }).expect("as many as there is room for");
+    assert!(matches!(commit(&mut rows, grants(1)), Err(Error::Full(_))));
+}

@@ -23,6 +23,7 @@ impl Actor {
     pub(super) fn commit_effects(&mut self, effects: Effects, checkpoint: Checkpoint, now: Mono) {
         let Effects { scheduled, cancelled, completed, advanced, failed, grants, delivered } = effects;
         let mut request = Request { scheduled, cancelled, completed, advanced, grants, ..Request::default() };
+        self.due.retain(|work| !request.cancelled.contains(&work.item.id));
         for id in &request.completed {
             names::work(self.kind.name(), "completed");
             let change = self.occurrences.done(&self.host.book, id, self.host.store_now());
@@ -78,9 +79,15 @@ impl Actor {
             // It could never be stored: going on would only lose more.
             return self.park(&format!("its checkpoint has {size} bytes; room.max_checkpoint is {limit}"), now);
         }
-        self.unacked += 1;
         self.cancelling.extend(request.cancelled.iter().cloned());
-        self.shard.commit(&self.handle.room, Request { checkpoint: Some(checkpoint), ..request });
+        self.submit(Request { checkpoint: Some(checkpoint), ..request });
+    }
+
+    /// Hands a request over. When it is not taken, the refusal of an earlier one is on its way: it ends this world.
+    pub(super) fn submit(&mut self, request: Request) {
+        if self.shard.commit(&self.handle.room, request) {
+            self.unacked += 1;
+        }
     }
 
     /// The periodic checkpoint of a room that changed; one at a time.
@@ -128,15 +135,20 @@ impl Actor {
     }
 
     pub(super) fn on_refused(&mut self, error: &Error, merged: usize, now: Mono) {
+        self.shard.resume(&self.handle.room);
         self.unacked = self.unacked.saturating_sub(merged);
         self.saving = false;
         tracing::error!(room = %self.handle.room, %error, "the store refused a commit of a room");
         match (self.phase, error) {
             (Phase::Gone | Phase::Parked, _) => {}
             (Phase::Creating, _) => self.not_created(&error.to_string()),
-            // The world went on from something the store does not have: back to what it has.
-            (_, Error::Conflict(_)) => self.fault(&format!("its commit was refused: {error}"), now),
-            _ => self.park(&format!("its commit was refused: {error}"), now),
+            // It failed already, and waited for this answer.
+            (Phase::Restoring, _) if self.unacked == 0 => self.read_again(),
+            (Phase::Restoring, _) => {}
+            // No fault of the room: it goes back to what the store has, and what waits for it frees the outbox first.
+            (_, Error::Full(_)) => self.roll_back(),
+            // The world went on from something the store does not have, or cannot take: back to what it has, within the budget.
+            _ => self.fault(&format!("its commit was refused: {error}"), now),
         }
     }
 

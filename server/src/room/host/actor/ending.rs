@@ -3,12 +3,7 @@
 use tenure_shared::codes::CloseCode;
 
 use super::{super::shard::pending::Request, Actor, Phase, opening::DISPOSE_JOB};
-use crate::{
-    link::ToGateway,
-    room::world::RoomWorld,
-    runtime::Mono,
-    store::{RoomSummary, WorkItem},
-};
+use crate::{link::ToGateway, room::world::RoomWorld, runtime::Mono, store::RoomSummary};
 
 impl Actor {
     /// Unloads a room that nobody has been in for `idle_after` of its own time and that waits for nothing.
@@ -33,6 +28,7 @@ impl Actor {
     fn save_dormant(&mut self, now: Mono) {
         let room = self.handle.room.clone();
         let cancelled = self.occurrences.leave(&self.host.book, &room);
+        self.left.clone_from(&cancelled);
         let version = self.world.as_ref().map_or(0, |world| world.version() + 1);
         // Work that wakes an empty room for a moment does not make it young again.
         let due = self.dispose_due.unwrap_or_else(|| self.host.store_now().plus(self.host.config.dispose_after));
@@ -59,9 +55,18 @@ impl Actor {
             self.end(true);
             return;
         }
-        let pending: Vec<WorkItem> = self.work.values().cloned().collect();
-        let request = self.reconcile(&pending, true);
-        self.start_running(request, now);
+        let request = self.call_off();
+        self.start_running(Some(request), now);
+    }
+
+    /// The room stays after all: what was taken back for its unload is pending again, as it was, and it is not deleted.
+    fn call_off(&mut self) -> Request {
+        let scheduled = self.occurrences.come_back(&self.host.book, &std::mem::take(&mut self.left));
+        let mut cancelled = std::mem::take(&mut self.dispose_items);
+        cancelled.extend(self.work.keys().filter(|id| &*id.job == DISPOSE_JOB).cloned());
+        self.work.retain(|id, _| !cancelled.contains(id));
+        self.due.retain(|work| !cancelled.contains(&work.item.id));
+        Request { cancelled: cancelled.into_iter().collect(), scheduled, ..Request::default() }
     }
 
     /// The game wants the room to end.
@@ -76,8 +81,7 @@ impl Actor {
         self.cancel_tasks();
         self.host.finder.lock().remove(&self.handle.room);
         self.set_phase(Phase::Deleting);
-        self.unacked += 1;
-        self.shard.commit(&self.handle.room, Request { delete: true, ..Request::default() });
+        self.submit(Request { delete: true, ..Request::default() });
     }
 
     /// The room is deleted. Who came meanwhile begins anew: it finds no room, or makes a new one.

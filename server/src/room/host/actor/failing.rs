@@ -41,6 +41,11 @@ impl Actor {
         if self.faults.len() as u64 > u64::from(self.host.config.restarts) {
             return self.park(reason, now);
         }
+        self.roll_back();
+    }
+
+    /// Back to the last stored checkpoint, once the commits on the way are answered.
+    pub(super) fn roll_back(&mut self) {
         let members = self.make(|actor| Ok(actor.world.as_ref().map(RoomWorld::attachments).unwrap_or_default()));
         match members {
             Ok(members) if !members.is_empty() => self.members = members,
@@ -94,6 +99,10 @@ impl Actor {
         let kept: Vec<_> = suspects.iter().map(|item| item.id.clone()).collect();
         self.due.clear();
         self.work.clear();
+        // Nothing is on its way any more: neither what was taken back nor grants of the world that is gone.
+        self.cancelling.clear();
+        self.left.clear();
+        self.grants_out = 0;
         self.work.extend(suspects.iter().map(|item| (item.id.clone(), item.clone())));
         let mut request = self.reconcile(&loaded.items, false).unwrap_or_default();
         let reason = self.fault.clone();

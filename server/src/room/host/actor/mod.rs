@@ -8,6 +8,7 @@
 //!    └─► gone ◄── Saving ◄──┘  └──── (a wish or work calls the save off)
 //! ```
 
+mod due;
 mod effects;
 mod ending;
 mod failing;
@@ -94,6 +95,8 @@ pub(super) struct Actor {
     // Items taken back by requests on their way.
     cancelling: BTreeSet<WorkId>,
     occurrences: Occurrences,
+    // Occurrences taken back for an unload that may be called off yet.
+    left: Vec<WorkId>,
     dispose_items: BTreeSet<WorkId>,
     // When it is to be deleted, unless somebody comes.
     dispose_due: Option<Wall>,
@@ -149,6 +152,7 @@ impl Actor {
             due: VecDeque::new(),
             cancelling: BTreeSet::new(),
             occurrences: Occurrences::default(),
+            left: Vec::new(),
             dispose_items: BTreeSet::new(),
             dispose_due: None,
             results: HashMap::new(),
@@ -218,7 +222,8 @@ impl Actor {
             (Phase::Loading, Ok(loaded)) => self.opened(loaded, now),
             (Phase::Restoring, Ok(loaded)) => self.restored(loaded, now),
             (Phase::Loading, Err(error)) => self.not_opened(&error),
-            (Phase::Restoring, Err(_)) => loading::start(&self.host, &self.handle),
+            (Phase::Restoring, Err(error)) if error.may_retry() => loading::start(&self.host, &self.handle),
+            (Phase::Restoring, Err(error)) => self.park(&format!("it cannot be read: {error}"), now),
             _ => {}
         }
     }
@@ -252,9 +257,10 @@ impl Actor {
         }
         self.set_phase(Phase::Gone);
         self.host.rooms.remove(&self.handle);
-        if self.handle.has_events() {
-            // Work that it has not looked at is for its next life.
+        if self.handle.has_events() || !self.work.is_empty() || !self.results.is_empty() {
+            // Work and ledger answers that it has not looked at, or whose commit it gave up, are for its next life.
             self.shard.give_back(&self.handle.room, &[]);
+            self.shard.read_outbox_again();
         }
         self.host.progress.notify_waiters();
         true
@@ -263,6 +269,10 @@ impl Actor {
 
 impl Activity for Actor {
     fn run(&mut self, now: Mono) -> Next {
+        if self.shard.is_lost() && self.phase != Phase::Gone {
+            // Also a room that was opened while its shard went: nobody else tells it.
+            self.lost();
+        }
         loop {
             while self.phase != Phase::Gone
                 && let Some(event) = self.handle.next_event()

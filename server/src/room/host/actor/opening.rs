@@ -42,6 +42,7 @@ fn first_tick(term: Term, now: Wall, period: Duration) -> Tick {
 impl Actor {
     /// The first run: a room that is only due for deletion is deleted unread, any other is read.
     pub(super) fn open(&mut self) {
+        self.shard.resume(&self.handle.room);
         if !self.handle.has_attach() && self.results.is_empty() && self.only_disposal() {
             self.delete();
         } else {
@@ -72,10 +73,6 @@ impl Actor {
             }
         }
         // Work and ledger answers stay in the store, and with the shard.
-        self.shard.give_back(&self.handle.room, &[]);
-        if !self.results.is_empty() {
-            self.shard.read_outbox_again();
-        }
         self.end(true);
     }
 
@@ -106,8 +103,7 @@ impl Actor {
         for id in &cancelled {
             self.work.remove(id);
         }
-        let occurrences = &self.occurrences;
-        self.due.retain(|work| occurrences.knows(&work.item.id) && &*work.item.id.job != DISPOSE_JOB);
+        self.due.retain(|work| !cancelled.contains(&work.item.id) && &*work.item.id.job != DISPOSE_JOB);
         let nothing = cancelled.is_empty() && change.scheduled.is_empty() && !dormant;
         (!nothing).then(|| Request { cancelled, scheduled: change.scheduled, ..Request::default() })
     }
@@ -156,6 +152,7 @@ impl Actor {
         if seated == 0 {
             // Nobody was let in: the room never was. Who comes now begins anew.
             self.drop_world();
+            self.host.finder.lock().not_made(&self.handle.room);
             if !self.end(false) {
                 self.open();
             }
@@ -183,8 +180,7 @@ impl Actor {
         self.work.clear();
         self.due.clear();
         if !(cancelled.is_empty() && trimmed.is_empty()) {
-            self.unacked += 1;
-            self.shard.commit(&self.handle.room, Request { cancelled, trimmed, ..Request::default() });
+            self.submit(Request { cancelled, trimmed, ..Request::default() });
         }
         self.host.finder.lock().remove(&self.handle.room);
         self.set_phase(Phase::Deleting);
@@ -242,8 +238,13 @@ impl Actor {
                 self.withheld.push((gateway, message));
             }
         }
+        if let (Phase::Loading, Some(world)) = (self.phase, &self.world) {
+            // Not stored yet: others who were told of it may still have to make it.
+            self.host.finder.lock().fill(&world.summary());
+        } else {
+            self.host.note_summary(&self.handle, self.world.as_ref());
+        }
         self.host.finder.lock().release((attach.gateway, attach.conn));
-        self.host.note_summary(&self.handle, self.world.as_ref());
         Ok(given)
     }
 
@@ -274,7 +275,10 @@ impl Actor {
             };
             self.mail.send(&self.host, gateway, message);
         }
-        self.host.finder.lock().remove(&self.handle.room);
+        if !self.shard.is_lost() {
+            // Of a lost shard the next owner's room of that id may be known already.
+            self.host.finder.lock().remove(&self.handle.room);
+        }
         self.end(true);
     }
 

@@ -11,8 +11,11 @@ use tenure_shared::{
 };
 
 use super::{
-    super::{config::UNACKED_COMMITS, inbox::Wish},
-    Actor, Phase,
+    super::{
+        config::{UNACKED_COMMITS, rewards_per_tick},
+        inbox::Wish,
+    },
+    Actor, Phase, due,
     failing::text,
 };
 use crate::{
@@ -52,7 +55,16 @@ impl Actor {
             }
         }
         self.grant_wishes(false, now);
-        self.let_lost_gateways_go();
+        if self.phase != Phase::Running {
+            return;
+        }
+        let done = self.make(|actor| {
+            actor.let_lost_gateways_go();
+            Ok(())
+        });
+        if let Err(reason) = done {
+            return self.fault(&reason, now);
+        }
         if let Some(world) = &self.world {
             self.handle.tick.store(world.tick_number().0, Ordering::Relaxed);
             self.handle.connected.store(world.connected(), Ordering::Relaxed);
@@ -95,9 +107,11 @@ impl Actor {
 
     fn one_tick(&mut self, now: Mono) {
         self.handle.swap_inputs(&mut self.inputs);
+        let rewards = rewards_per_tick(self.host.config.world.max_grants_per_step);
+        let (due, mut retried) = due::take(&mut self.due, rewards);
         let input = TickInput {
             wall: self.host.store_now(),
-            due: self.due.drain(..).collect(),
+            due,
             results: std::mem::take(&mut self.fresh),
             balances: std::mem::take(&mut self.balances),
             tasks: std::mem::take(&mut self.task_results),
@@ -109,7 +123,10 @@ impl Actor {
         let inputs = &mut self.inputs;
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let refused: Vec<_> = inputs.drain(..).filter_map(|input| world.input(input).err()).collect();
-            let output = world.tick(input);
+            let mut output = world.tick(input);
+            output.effects.completed.append(&mut retried.completed);
+            output.effects.failed.append(&mut retried.failed);
+            output.effects.grants.append(&mut retried.grants);
             let needs = !output.effects.is_empty();
             let checkpoint = needs.then(|| world.checkpoint(false));
             (refused, output, checkpoint, world.take_messages())
@@ -128,7 +145,13 @@ impl Actor {
                     self.mail.send(&self.host, gateway, message);
                 }
                 for (seat, code, reason) in refused {
-                    self.refuse_input(seat, code, reason);
+                    let done = self.make(|actor| {
+                        actor.refuse_input(seat, code, reason);
+                        Ok(())
+                    });
+                    if let Err(reason) = done {
+                        return self.fault(&reason, now);
+                    }
                 }
             }
             Err(panic) => {

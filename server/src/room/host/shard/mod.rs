@@ -5,7 +5,10 @@ pub(super) mod near;
 mod outbox;
 pub(super) mod pending;
 mod refence;
+pub(super) mod refused;
 mod takeover;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::sync::{
@@ -78,15 +81,28 @@ impl Shard {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// What a room wants to be durable; answered by `Committed`, `Refused` or `Lost`.
-    pub(super) fn commit(&self, room: &RoomId, request: Request) {
-        self.push(room, Request { merged: 1, ..request });
+    /// What a room wants to be durable; answered by `Committed`, `Refused` or `Lost`. `false`: not taken, since the answer to an earlier
+    /// request, a refusal, is on its way to the room.
+    pub(super) fn commit(&self, room: &RoomId, request: Request) -> bool {
+        self.push(room, Request { merged: 1, ..request })
     }
 
-    /// Nobody waits for this.
-    fn push(&self, room: &RoomId, request: Request) {
+    fn push(&self, room: &RoomId, request: Request) -> bool {
+        // Of a lost shard the room hears by itself.
+        let taken = self.is_lost() || self.pending.lock().push(room.clone(), request);
+        self.notify.notify_one();
+        taken
+    }
+
+    /// The room has heard that a request was refused, or begins: what it asks for from now on comes from a world that the store has.
+    pub(super) fn resume(&self, room: &RoomId) {
+        self.pending.lock().resume(room);
+    }
+
+    /// A position that nobody waits for.
+    fn trim(&self, room: &RoomId, position: u64) {
         if !self.is_lost() {
-            self.pending.lock().push(room.clone(), request);
+            self.pending.lock().trim(room.clone(), position);
             self.notify.notify_one();
         }
     }

@@ -80,8 +80,9 @@ impl Near {
         }
     }
 
-    /// A request of a room is durable.
-    pub(in crate::room::host) fn settle(&mut self, room: &RoomId, request: &Request) {
+    /// A request of a room is durable. What it scheduled is not taken from the request, since the store has rules of its own (done once is
+    /// done for ever): it must be read again at the time given, if one is.
+    pub(in crate::room::host) fn settle(&mut self, room: &RoomId, request: &Request) -> Option<Wall> {
         if request.delete {
             self.forget_room(room);
         }
@@ -103,9 +104,17 @@ impl Near {
         }
         for item in &request.scheduled {
             self.remove(&item.id);
-            self.insert(item.clone());
         }
         self.forget_later();
+        // What is due later than that is not known either, but for the next reading.
+        request.scheduled.iter().map(|item| item.due).filter(|due| *due <= self.known_until).min()
+    }
+
+    /// The store refused what a room said of its items: nothing is known of them until they are read again.
+    pub(in crate::room::host) fn doubt(&mut self, request: &Request) {
+        for id in request.touches() {
+            self.remove(id);
+        }
     }
 
     fn forget_room(&mut self, room: &RoomId) {
@@ -200,13 +209,46 @@ mod tests {
             scheduled: vec![item("a", "3", 60), item("a", "far", 500)],
             ..Request::default()
         };
-        near.settle(&one.room, &request);
+        assert_eq!(near.settle(&one.room, &request), Some(Wall(60)), "the store must be asked for it by then");
         assert_eq!(near.next_due(Wall(9)), Some(Wall(10)), "a paged decision goes on at once");
         let next = near.hand_out(Wall(10), 64).expect("advanced");
         assert_eq!(next.payload, Bytes::from_static(b"next"));
         let again = near.hand_out(Wall(50), 64).expect("failed");
         assert_eq!((again.id, again.attempt), (one, 1));
+        assert_eq!(hand(&mut near, 1_000), Vec::<String>::new(), "what is scheduled comes from the store alone");
+        near.refill(vec![item("a", "3", 60)], Wall(400), false);
         assert_eq!(hand(&mut near, 1_000), ["3"], "the far future stays in the store");
+    }
+
+    #[test]
+    fn what_the_store_does_not_have_is_not_handed_out() {
+        let mut near = Near::default();
+        near.refill(vec![item("shop", "shop", 10)], Wall(100), false);
+        assert_eq!(hand(&mut near, 10), ["shop"]);
+        let id = item("shop", "shop", 0).id;
+        // The handler schedules its own identity again: the store takes it as done once and for ever.
+        let again = vec![item("shop", "shop", 20)];
+        let request = Request { completed: vec![id.clone()], scheduled: again.clone(), ..Request::default() };
+        assert_eq!(near.settle(&id.room, &request), Some(Wall(20)));
+        near.refill(vec![], Wall(100), false);
+        assert_eq!((hand(&mut near, 90), near.len()), (vec![], (0, 0)));
+        // So does a game that schedules what is done already.
+        let request = Request { scheduled: again, ..Request::default() };
+        near.settle(&id.room, &request);
+        assert_eq!(hand(&mut near, 90), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_a_refused_request_touched_is_read_again() {
+        let mut near = Near::default();
+        near.refill(vec![item("a", "1", 10), item("a", "2", 10)], Wall(100), false);
+        assert_eq!(hand(&mut near, 10).len(), 2);
+        near.doubt(&Request { completed: vec![item("a", "1", 10).id], ..Request::default() });
+        assert_eq!(near.len(), (0, 1));
+        near.give_back(&item("a", "1", 10).id.room, &[]);
+        assert_eq!(hand(&mut near, 10), ["2"], "nobody knows of the other until the store is asked");
+        near.refill(vec![item("a", "1", 10)], Wall(100), false);
+        assert_eq!(hand(&mut near, 10), ["1"]);
     }
 
     #[test]

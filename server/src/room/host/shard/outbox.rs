@@ -18,7 +18,7 @@ use std::{
 use parking_lot::Mutex;
 use tenure_shared::RoomId;
 
-use super::{Shard, pending::Request};
+use super::{Shard, refused};
 use crate::{
     room::{
         host::{config::LEDGER_LANES, core::Host, inbox::Event, names},
@@ -37,17 +37,24 @@ const DELIVERIES: usize = 16;
 #[derive(Default)]
 pub(super) struct Outbox {
     running: AtomicBool,
-    again: AtomicBool,
+    pub(super) again: AtomicBool,
     restart: AtomicBool,
     /// Position up to which entries were read; only the running task changes it.
     cursor: AtomicU64,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Default)]
+struct Entries {
     /// Positions not trimmed yet: as many as the store keeps.
-    open: Mutex<BTreeSet<u64>>,
+    open: BTreeSet<u64>,
+    /// Positions trimmed since the page at hand was asked for: its rooms have their answers, also when the page still names them.
+    trimmed: BTreeSet<u64>,
 }
 
 impl Outbox {
     pub(super) fn depth(&self) -> usize {
-        self.open.lock().len()
+        self.entries.lock().open.len()
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -61,17 +68,38 @@ impl Outbox {
 
     pub(super) fn committed(&self, positions: &[u64]) {
         if !positions.is_empty() {
-            self.open.lock().extend(positions);
+            self.entries.lock().open.extend(positions);
             self.again.store(true, Ordering::Release);
         }
     }
 
     pub(super) fn trimmed(&self, positions: &[u64]) {
         if !positions.is_empty() {
-            let mut open = self.open.lock();
+            let mut entries = self.entries.lock();
             for position in positions {
-                open.remove(position);
+                entries.open.remove(position);
+                entries.trimmed.insert(*position);
             }
+        }
+    }
+
+    /// The next page is about to be read.
+    fn begin_page(&self) {
+        self.entries.lock().trimmed.clear();
+    }
+
+    /// What was read.
+    fn found(&self, page: &[OutboxEntry]) {
+        let mut entries = self.entries.lock();
+        let Entries { open, trimmed } = &mut *entries;
+        open.extend(page.iter().map(|entry| entry.position).filter(|position| !trimmed.contains(position)));
+    }
+
+    /// Runs `tell` unless the entry was trimmed since it was read. No trim comes in between (H6): a room hears of the trim after this.
+    fn unless_trimmed(&self, position: u64, tell: impl FnOnce()) {
+        let entries = self.entries.lock();
+        if !entries.trimmed.contains(&position) {
+            tell();
         }
     }
 }
@@ -100,9 +128,10 @@ async fn drain(host: &Arc<Host>, shard: &Arc<Shard>) {
         }
         let after = shard.outbox.cursor.load(Ordering::Acquire);
         let command = Command::Outbox { shard: shard.id, after, limit: PAGE };
+        shard.outbox.begin_page();
         let Ok(Reply::Outbox(page)) = host.call_until_stopped(command).await else { return };
         let Some(last) = page.last().map(|entry| entry.position) else { return };
-        shard.outbox.open.lock().extend(page.iter().map(|entry| entry.position));
+        shard.outbox.found(&page);
         let mut lanes: Vec<Vec<OutboxEntry>> = vec![Vec::new(); LEDGER_LANES];
         for entry in page {
             let mut hasher = DefaultHasher::new();
@@ -147,15 +176,37 @@ async fn apply(host: &Arc<Host>, shard: &Arc<Shard>, lane: Vec<OutboxEntry>) {
             Ok(_) => tracing::error!("an unexpected kind of answer to apply"),
             Err(error) if error.may_retry() => return,
             Err(error) => {
-                // Kept in the outbox for a person to look at: a grant is never dropped.
                 names::grant("refused");
                 tracing::error!(%room, player = %grant.player, grant = %grant.id.0, %error, "a ledger refused a grant");
+                // Never dropped: it is kept for a person to look at, and the room hears that nothing was changed.
+                let kept = refused::request(&room, position, &grant, &error);
+                let mut request = match kept {
+                    Ok(request) => request,
+                    Err(error) => {
+                        tracing::error!(%room, grant = %grant.id.0, error, "a refused grant cannot be kept");
+                        continue;
+                    }
+                };
+                let nobody_asks = grant.scheduled_for.is_some() && host.rooms.get(&room).is_none();
+                if nobody_asks {
+                    request.trimmed.push(position);
+                }
+                shard.push(&room, request);
+                if nobody_asks {
+                    continue;
+                }
+                let result = GrantResult { grant, applied: Applied::Insufficient, balances: Vec::new() };
+                deliver(host, shard, position, &room, &result);
             }
         }
     }
 }
 
 fn deliver(host: &Arc<Host>, shard: &Arc<Shard>, position: u64, room: &RoomId, result: &GrantResult) {
+    shard.outbox.unless_trimmed(position, || tell(host, shard, position, room, result));
+}
+
+fn tell(host: &Arc<Host>, shard: &Arc<Shard>, position: u64, room: &RoomId, result: &GrantResult) {
     let waited_for = result.grant.scheduled_for.is_none();
     for _ in 0..DELIVERIES {
         let handle = match host.rooms.get(room) {
@@ -171,5 +222,36 @@ fn deliver(host: &Arc<Host>, shard: &Arc<Shard>, position: u64, room: &RoomId, r
         }
         host.rooms.remove(&handle);
     }
-    shard.push(room, Request { trimmed: vec![position], ..Request::default() });
+    shard.trim(room, position);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_whose_position_was_trimmed_since_the_page_was_read_is_not_told_again() {
+        let outbox = Outbox::default();
+        outbox.committed(&[1, 2]);
+        outbox.begin_page();
+        // The page with both is on its way when the commit that trims the first is acknowledged.
+        outbox.trimmed(&[1]);
+        let grant = |position| {
+            let (id, source) = (crate::store::GrantId("g".into()), "s".into());
+            let player = tenure_shared::PlayerId::new("p").expect("valid");
+            let (amounts, token) = (std::collections::BTreeMap::new(), bytes::Bytes::new());
+            let grant = crate::store::Grant { id, player, source, scheduled_for: None, amounts, cap: None, token };
+            OutboxEntry { position, room: RoomId::from_parts("lab", "eu", "a").expect("valid"), grant }
+        };
+        outbox.found(&[grant(1), grant(2)]);
+        assert_eq!(outbox.depth(), 1, "what is trimmed does not come back");
+        let mut told = Vec::new();
+        for position in [1, 2] {
+            outbox.unless_trimmed(position, || told.push(position));
+        }
+        assert_eq!(told, [2]);
+        // Of the next page it need not be remembered.
+        outbox.begin_page();
+        assert!(outbox.entries.lock().trimmed.is_empty());
+    }
 }

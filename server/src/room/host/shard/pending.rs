@@ -37,7 +37,7 @@ pub(in crate::room::host) struct Request {
     pub(in crate::room::host) grants: Vec<Grant>,
     /// Outbox positions that the room has taken note of.
     pub(in crate::room::host) trimmed: Vec<u64>,
-    /// How many requests the room waits for in this one (1 when the room makes it; 0 when the shard trims by itself).
+    /// How many requests the room waits for in this one (1 when the room makes it; 0 when the shard makes it).
     pub(in crate::room::host) merged: usize,
 }
 
@@ -96,26 +96,70 @@ pub(in crate::room::host) struct Pending {
     // Of each room the number of its last request in the queue, counted from the first ever queued.
     last: HashMap<RoomId, u64>,
     taken: u64,
+    // Positions that the shard trims by itself, and rooms that decided them: as many as the outbox has entries.
+    trims: VecDeque<(RoomId, u64)>,
+    // Rooms that are being told that a request of theirs was refused: what they ask for until they know came from a world that the
+    // store does not have.
+    refused: HashSet<RoomId>,
 }
 
 impl Pending {
-    /// Adds a request; several of one room become one where that changes nothing.
-    pub(in crate::room::host) fn push(&mut self, room: RoomId, mut request: Request) {
+    /// Adds a request; several of one room become one where that changes nothing. `false`: not taken, since the room is being told that
+    /// an earlier one was refused.
+    pub(in crate::room::host) fn push(&mut self, room: RoomId, mut request: Request) -> bool {
+        if request.merged > 0 && self.refused.contains(&room) {
+            return false;
+        }
         if let Some(slot) = self.last.get(&room).and_then(|n| self.queue.get_mut((n - self.taken) as usize)) {
-            match slot.1.merge(request) {
-                Ok(()) => return,
+            // What no room waits for stays alone: it must not fall with a room's request.
+            let alike = (slot.1.merged == 0) == (request.merged == 0);
+            match if alike { slot.1.merge(request) } else { Err(request) } {
+                Ok(()) => return true,
                 Err(back) => request = back,
             }
         }
         self.last.insert(room.clone(), self.taken + self.queue.len() as u64);
         self.queue.push_back((room, request));
+        true
+    }
+
+    /// Adds a position that no room waits for. It never shares a request with a room, so that it goes through when the outbox is full.
+    pub(in crate::room::host) fn trim(&mut self, room: RoomId, position: u64) {
+        self.trims.push_back((room, position));
+    }
+
+    /// A request of the room was refused: what it asked for after it goes with it (H6). How many requests the room waited for in them.
+    /// Nothing more is taken from the room until [`Pending::resume`].
+    pub(in crate::room::host) fn refuse(&mut self, room: &RoomId) -> usize {
+        self.refused.insert(room.clone());
+        let mut merged = 0;
+        self.queue.retain(|(other, request)| {
+            let falls = other == room && request.merged > 0;
+            merged += if falls { request.merged } else { 0 };
+            !falls
+        });
+        self.count_anew();
+        merged
+    }
+
+    /// The room knows of the refusal, or is gone.
+    pub(in crate::room::host) fn resume(&mut self, room: &RoomId) {
+        self.refused.remove(room);
     }
 
     /// Puts requests back in front (of a batch that was refused as a whole), as they were.
     pub(in crate::room::host) fn put_back(&mut self, requests: Vec<(RoomId, Request)>) {
-        for request in requests.into_iter().rev() {
-            self.queue.push_front(request);
+        for (room, request) in requests.into_iter().rev() {
+            if request.merged == 0 && request.effects() == request.trimmed.len() && !request.delete {
+                request.trimmed.iter().rev().for_each(|position| self.trims.push_front((room.clone(), *position)));
+            } else {
+                self.queue.push_front((room, request));
+            }
         }
+        self.count_anew();
+    }
+
+    fn count_anew(&mut self) {
         self.taken = 0;
         self.last.clear();
         for (n, (room, _)) in self.queue.iter().enumerate() {
@@ -123,10 +167,16 @@ impl Pending {
         }
     }
 
-    /// The requests of the next commit: as many as fit, one of each room at most, at least one.
+    /// The requests of the next commit: as many as fit, one of each room at most, at least one. What the shard trims by itself is a
+    /// request of its own before them.
     pub(in crate::room::host) fn take(&mut self, bytes: usize) -> Vec<(RoomId, Request)> {
         let (mut taken, mut rooms): (Vec<(RoomId, Request)>, HashSet<RoomId>) = (Vec::new(), HashSet::new());
         let (mut size, mut effects) = (0, 0);
+        if let Some((room, _)) = self.trims.front().cloned() {
+            effects = self.trims.len().min(COMMIT_EFFECTS);
+            let trimmed = self.trims.drain(..effects).map(|(_, position)| position).collect();
+            taken.push((room, Request { trimmed, ..Request::default() }));
+        }
         while let Some((room, request)) = self.queue.front() {
             size += request.bytes();
             effects += request.effects();
@@ -148,11 +198,13 @@ impl Pending {
     pub(in crate::room::host) fn drain(&mut self) -> Vec<(RoomId, Request)> {
         self.last.clear();
         self.taken = 0;
+        self.trims.clear();
+        self.refused.clear();
         self.queue.drain(..).collect()
     }
 
     pub(in crate::room::host) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.queue.is_empty() && self.trims.is_empty()
     }
 }
 
@@ -260,6 +312,43 @@ mod tests {
         pending.push(room("a"), saved("a", 2, 10));
         let taken = pending.take(1_000);
         assert_eq!(taken.iter().map(|(r, q)| (r.name(), q.merged)).collect::<Vec<_>>(), [("a", 2), ("b", 1)]);
+        assert!(pending.is_empty());
+    }
+
+    #[test]
+    fn what_a_room_asked_for_after_a_refused_request_goes_with_it() {
+        let mut pending = Pending::default();
+        pending.push(room("a"), Request { completed: vec![id("a", "x")], ..saved("a", 1, 10) });
+        pending.push(room("b"), saved("b", 1, 10));
+        assert_eq!(pending.take(1_000).len(), 2);
+        pending.push(room("a"), saved("a", 2, 10));
+        pending.push(room("b"), saved("b", 2, 10));
+        pending.push(room("a"), Request { completed: vec![id("a", "y")], ..saved("a", 3, 10) });
+        pending.push(room("a"), Request { cancelled: vec![id("a", "y")], ..saved("a", 4, 10) });
+        assert_eq!(pending.refuse(&room("a")), 3);
+        assert!(!pending.push(room("a"), saved("a", 5, 10)), "it does not know yet");
+        assert!(pending.push(room("b"), saved("b", 3, 10)));
+        let taken = pending.take(1_000);
+        assert_eq!(taken.iter().map(|(r, q)| (r.name(), q.merged)).collect::<Vec<_>>(), [("b", 2)]);
+        pending.resume(&room("a"));
+        assert!(pending.push(room("a"), saved("a", 2, 10)));
+        assert_eq!(pending.take(1_000).len(), 1);
+    }
+
+    #[test]
+    fn what_the_shard_trims_by_itself_waits_for_no_room() {
+        let mut pending = Pending::default();
+        pending.push(room("a"), saved("a", 1, 10));
+        pending.trim(room("a"), 7);
+        pending.trim(room("b"), 8);
+        let taken = pending.take(1_000);
+        assert_eq!(
+            taken.iter().map(|(_, q)| (q.merged, q.trimmed.clone())).collect::<Vec<_>>(),
+            [(0, vec![7, 8]), (1, vec![])]
+        );
+        pending.put_back(taken);
+        pending.refuse(&room("a"));
+        assert_eq!(pending.take(1_000)[0].1.trimmed, [7, 8], "a refusal of a room does not touch it");
         assert!(pending.is_empty());
     }
 }

@@ -81,17 +81,18 @@ impl Writer {
         tracing::warn!(shard = %self.shard.id, term = %self.fence.term(), "the shard was another's: its rooms are dropped");
         self.shard.lost.store(true, Ordering::Release);
         drop(self.shard.pending.lock().drain());
-        if let Some(slot) = self.host.shards.get(self.shard.id.0 as usize) {
-            *slot.write() = None;
-        }
         let of_shard = |room: &RoomId| room.shard(self.host.config.shards) == self.shard.id;
-        self.host.finder.lock().remove_all(of_shard);
         for handle in self.host.rooms.all() {
             if of_shard(&handle.room) {
                 // Out of the directory at once: the next owner's room of that id is another one, and a tick that never returns is not waited for.
                 handle.tell(Event::Lost);
                 self.host.rooms.remove(&handle);
             }
+        }
+        self.host.finder.lock().remove_all(of_shard);
+        // Last: from here on the shard may begin anew, and what was removed above must not be what it has made known.
+        if let Some(slot) = self.host.shards.get(self.shard.id.0 as usize) {
+            *slot.write() = None;
         }
         self.host.shards_changed.notify_waiters();
     }

@@ -6,7 +6,10 @@ use super::{
     outbox,
     writer::{Fate, Writer},
 };
-use crate::store::{Command, Reply, RoomSummary};
+use crate::{
+    room::host::core::Host,
+    store::{Command, Reply, RoomSummary},
+};
 
 /// Rooms read at a time.
 const ROOMS: usize = 500;
@@ -14,17 +17,28 @@ const ROOMS: usize = 500;
 impl Writer {
     pub(super) async fn take_over(&mut self) -> Fate {
         let mut after = None;
+        let mut attempt = 0;
         loop {
             let command = Command::Rooms { shard: self.shard.id, after: after.clone(), limit: ROOMS };
             let rooms = match self.host.call_until_stopped(command).await {
                 Ok(Reply::Rooms(rooms)) => rooms,
-                Ok(_) => return Fate::Lost,
                 Err(error) if error.may_retry() => return Fate::Ended,
-                Err(error) => {
+                other => {
+                    let error = other.err().unwrap_or_else(|| Host::unexpected("rooms"));
                     tracing::error!(shard = %self.shard.id, %error, "the rooms of a shard could not be listed");
-                    return Fate::Lost;
+                    // Given up at once it would begin at once: it waits here as long as the shard is ours, and a mended row is enough.
+                    self.host.pause(attempt).await;
+                    attempt += 1;
+                    if self.host.shutdown.is_stopped() {
+                        return Fate::Ended;
+                    }
+                    if !self.is_current() {
+                        return Fate::Lost;
+                    }
+                    continue;
                 }
             };
+            attempt = 0;
             let full = rooms.len() == ROOMS;
             after = rooms.last().map(|summary| summary.room.clone());
             for summary in rooms {

@@ -26,13 +26,15 @@ use crate::{
         world::DueWork,
     },
     runtime::Wall,
-    store::{Command, Error, Fence, Reply, WorkItem},
+    store::{Command, Error, Fence, Reply, WorkItem, model::limits},
 };
 
 /// Longest sleep towards a due time: long waits are cut and checked against the clock again (LESSONS C13).
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
-/// Least time between two reads of due work.
+/// Least time between two reads of due work, unless something was scheduled.
 const REFILL_PAUSE: Duration = Duration::from_secs(1);
+/// Longest time between two of them: what an operator made due again (`work retry`) is found by then.
+const REFILL_EVERY: Duration = Duration::from_secs(60);
 /// How often a shard whose rooms stand still looks whether they may go on.
 const QUIET_PAUSE: Duration = Duration::from_millis(100);
 /// Items read at a time.
@@ -61,6 +63,9 @@ pub(super) struct Writer {
     next_refill: Wall,
     quiet: bool,
 }
+
+/// Answers "the store failed" to one batch before its rooms are tried alone, or the room at fault is told.
+const BROKEN_TRIES: u32 = 8;
 
 impl Writer {
     pub(super) fn new(host: Arc<Host>, shard: Arc<Shard>, fence: Fence) -> Self {
@@ -125,7 +130,7 @@ impl Writer {
             batch: batch(&requests),
         };
         let started = self.host.clock.now();
-        let mut attempt = 0;
+        let (mut attempt, mut broken) = (0, 0);
         loop {
             if self.host.shutdown.is_stopped() {
                 return Fate::Ended;
@@ -140,7 +145,12 @@ impl Writer {
                     return Fate::Going;
                 }
                 Ok(_) => return self.refence(requests, true).await,
-                Err(error @ (Error::Conflict(_) | Error::Invalid(_))) => {
+                Err(error @ (Error::Conflict(_) | Error::Invalid(_) | Error::Full(_))) => {
+                    names::commit("refused", took);
+                    return self.refused(requests, &error).await;
+                }
+                Err(error @ Error::Broken(_)) if broken + 1 >= BROKEN_TRIES => {
+                    // A row that cannot be read: it must not keep the rooms of other rows waiting.
                     names::commit("refused", took);
                     return self.refused(requests, &error).await;
                 }
@@ -158,6 +168,7 @@ impl Writer {
                 Err(error @ (Error::Unavailable(_) | Error::Broken(_) | Error::Disagreement { .. })) => {
                     // It may have been applied: the same number and the same batch again, as long as the fence stands.
                     names::commit("retried", took);
+                    broken = if matches!(error, Error::Broken(_)) { broken + 1 } else { 0 };
                     tracing::debug!(shard = %self.shard.id, %error, attempt, "a commit is tried again");
                     self.host.pause(attempt).await;
                     attempt += 1;
@@ -181,8 +192,23 @@ impl Writer {
             return Fate::Going;
         }
         for (room, request) in requests {
-            if let Some(handle) = self.host.rooms.get(&room).filter(|_| request.merged > 0) {
-                handle.tell(Event::Refused { error: error.clone(), merged: request.merged });
+            if matches!(error, Error::Conflict(_)) {
+                self.near.doubt(&request);
+                self.next_refill = Wall(0);
+            }
+            if request.merged == 0 {
+                tracing::error!(%room, %error, "the store refused what no room waits for");
+                continue;
+            }
+            // What the room did since comes from a world that the store does not have.
+            if matches!(error, Error::Full(_)) {
+                // Give ledgers and rooms a moment to make room.
+                self.host.pause(0).await;
+            }
+            let merged = request.merged + self.shard.pending.lock().refuse(&room);
+            let refused = Event::Refused { error: error.clone(), merged };
+            if !self.host.rooms.get(&room).is_some_and(|handle| handle.tell(refused)) {
+                self.shard.resume(&room);
             }
         }
         Fate::Going
@@ -192,7 +218,9 @@ impl Writer {
     pub(super) fn acknowledge(&mut self, requests: Requests, positions: &[u64]) {
         self.shard.outbox.committed(positions);
         for (room, request) in requests {
-            self.near.settle(&room, &request);
+            if let Some(due) = self.near.settle(&room, &request) {
+                self.next_refill = self.next_refill.min(due);
+            }
             self.shard.outbox.trimmed(&request.trimmed);
             if request.merged == 0 {
                 continue;
@@ -221,8 +249,7 @@ impl Writer {
                 let cut = items.len() >= ITEMS;
                 self.near.refill(items, before, cut);
                 let known = self.near.known_until();
-                self.next_refill =
-                    if cut { known } else { Wall(known.0.saturating_sub(WORK_HORIZON.as_micros() as u64 / 2)) };
+                self.next_refill = if cut { known.min(now.plus(REFILL_EVERY)) } else { now.plus(REFILL_EVERY) };
                 self.next_refill = self.next_refill.max(now.plus(REFILL_PAUSE));
             }
             Ok(_) => self.next_refill = now.plus(REFILL_PAUSE),
@@ -236,8 +263,10 @@ impl Writer {
     /// Gives due items to their rooms, waking those that are not loaded.
     fn hand_out(&mut self) {
         let now = self.host.store_now();
-        self.quiet =
-            self.host.stopping.load(Ordering::Acquire) || !self.host.may_run(&self.shard, self.host.clock.now());
+        // Work decides grants: while many of them wait for their ledgers, no more are asked for.
+        self.quiet = self.host.stopping.load(Ordering::Acquire)
+            || self.shard.outbox_depth() as u64 > limits::OUTBOX / 2
+            || !self.host.may_run(&self.shard, self.host.clock.now());
         while !self.quiet
             && let Some(item) = self.near.hand_out(now, WORK_PER_ROOM)
         {

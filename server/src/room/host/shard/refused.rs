@@ -1,0 +1,26 @@
+//! Grants that a ledger refused: kept as parked work of their room, for a person to look at. Made due again (`work retry`) such an item
+//! puts its grant into the outbox once more.
+
+use tenure_shared::RoomId;
+
+use super::pending::Request;
+use crate::{
+    runtime::Wall,
+    store::{Error, Grant, WorkId, WorkItem},
+};
+
+/// The job of such items; the key is the position that the grant had in the outbox, which is never used again.
+pub(in crate::room::host) const JOB: &str = "tenure/refused-grant";
+
+/// Keeps a grant with the reason: scheduled and parked in one step, which may be repeated.
+pub(super) fn request(room: &RoomId, position: u64, grant: &Grant, error: &Error) -> Result<Request, String> {
+    let payload = rmp_serde::to_vec(grant).map_err(|e| e.to_string())?;
+    let id = WorkId { room: room.clone(), job: JOB.into(), key: position.to_string().into() };
+    let item = WorkItem { id: id.clone(), due: Wall(0), attempt: 0, parked: None, payload: payload.into() };
+    Ok(Request { scheduled: vec![item], parked: vec![(id, error.to_string())], ..Request::default() })
+}
+
+/// The grant of an item that was made due again.
+pub(in crate::room::host) fn grant(item: &WorkItem) -> Result<Grant, String> {
+    rmp_serde::from_slice(&item.payload).map_err(|e| format!("its grant cannot be read: {e}"))
+}

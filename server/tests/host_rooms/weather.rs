@@ -1,0 +1,114 @@
+//! A store that fails on demand.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use tenure::{
+    runtime::Clock,
+    store::{Backend, BoxFuture, Command, Error, Stamped},
+};
+use tenure_shared::RoomId;
+
+/// What a test can do to the store.
+#[derive(Default)]
+pub struct Weather {
+    /// Every call fails, applied or not.
+    pub down: AtomicBool,
+    /// So many commits are applied and their answers lost.
+    pub lose_answers: AtomicU64,
+    /// Commits seen.
+    pub commits: AtomicU64,
+    /// Heartbeats fail: the lease lapses, and cannot be had anew, while everything else works.
+    pub no_heartbeats: AtomicBool,
+    /// Commits wait until this is false.
+    pub hold_commits: AtomicBool,
+    /// Last checkpoints before an unload wait until this is false.
+    pub hold_dormant: AtomicBool,
+    /// The next commit with grants is refused, with this error.
+    pub refuse: Mutex<Option<Error>>,
+    /// Commits with grants find the outbox full.
+    pub full: AtomicBool,
+    /// Ledgers refuse every grant.
+    pub no_ledger: AtomicBool,
+    /// The rows of shards cannot be read; and how often it was tried.
+    pub broken_rooms: AtomicBool,
+    pub rooms_read: AtomicU64,
+    /// Commits with a checkpoint of this room meet a broken row.
+    pub broken: Mutex<Option<RoomId>>,
+    /// Calls that are not about leases and claims.
+    pub calls: AtomicU64,
+}
+
+impl Weather {
+    /// What a command meets before the store sees it.
+    fn meets(&self, command: &Command) -> Option<Error> {
+        if !command.is_urgent() {
+            self.calls.fetch_add(1, Ordering::SeqCst);
+        }
+        match command {
+            Command::Commit { batch, .. } => {
+                let broken = self.broken.lock().expect("weather");
+                if batch.checkpoints.iter().any(|c| Some(&c.summary.room) == broken.as_ref()) {
+                    return Some(Error::Broken("a row is damaged".to_owned()));
+                }
+                let grants = !batch.grants.is_empty();
+                if grants && self.full.load(Ordering::SeqCst) {
+                    return Some(Error::Full("the outbox".to_owned()));
+                }
+                if grants { self.refuse.lock().expect("weather").take() } else { None }
+            }
+            Command::Apply { .. } if self.no_ledger.load(Ordering::SeqCst) => Some(Error::Invalid("no".to_owned())),
+            Command::Rooms { .. } => {
+                self.rooms_read.fetch_add(1, Ordering::SeqCst);
+                self.broken_rooms.load(Ordering::SeqCst).then(|| Error::Broken("a row is damaged".to_owned()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A store with its weather.
+pub struct Stormy {
+    pub inner: Box<dyn Backend>,
+    pub weather: Arc<Weather>,
+    pub clock: Clock,
+}
+
+impl Backend for Stormy {
+    fn execute(&self, command: Command) -> BoxFuture<'_, Stamped> {
+        Box::pin(async move {
+            let weather = &self.weather;
+            let fail = |text: &str| Stamped { at: self.clock.wall(), reply: Err(Error::Unavailable(text.to_owned())) };
+            if weather.down.load(Ordering::SeqCst) {
+                return fail("down");
+            }
+            if weather.no_heartbeats.load(Ordering::SeqCst)
+                && matches!(command, Command::Heartbeat { .. } | Command::Register { .. })
+            {
+                return fail("cut off");
+            }
+            if let Command::Commit { batch, .. } = &command {
+                let dormant = batch.checkpoints.iter().any(|checkpoint| checkpoint.summary.dormant);
+                while dormant && weather.hold_dormant.load(Ordering::SeqCst) {
+                    tokio::task::yield_now().await;
+                }
+                while weather.hold_commits.load(Ordering::SeqCst) {
+                    tokio::task::yield_now().await;
+                }
+                weather.commits.fetch_add(1, Ordering::SeqCst);
+                if let Some(error) = weather.meets(&command) {
+                    return Stamped { at: self.clock.wall(), reply: Err(error) };
+                }
+                let lost = weather.lose_answers.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+                let answer = self.inner.execute(command).await;
+                return if lost.is_ok() { fail("the answer is lost") } else { answer };
+            }
+            match weather.meets(&command) {
+                Some(error) => Stamped { at: self.clock.wall(), reply: Err(error) },
+                None => self.inner.execute(command).await,
+            }
+        })
+    }
+}

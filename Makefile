@@ -76,6 +76,22 @@ release: ## The optimised build of everything
 smoke: release ## Twenty seconds of load on the optimised server
 	@$(STEP) smoke .ci/smoke $(TARGET)/release
 
+.PHONY: bench
+bench: ## Measure (quiet machine, ten minutes): a bare server beside ours, the store's commits, rooms and idleness
+	cargo build $(ALL) --release --bins --examples
+	$(TARGET)/release/loadtest compare --server-bin $(TARGET)/release/demo --players 500 --rooms 10
+	$(TARGET)/release/examples/store_bench
+	loadtest/idle.sh $(TARGET)/release
+
+.PHONY: peers
+peers: ## Measure ours beside its peers (PEERS=folder of the peer benchmark)
+	loadtest/peers/run.sh
+
+.PHONY: chaos
+chaos: release ## Twenty kill -9 under load with the audit, then two hundred bad clients (five minutes)
+	$(TARGET)/release/loadtest --scenario kill --server-bin $(TARGET)/release/demo --kills 20 --players 60 --rooms 4 --duration 60s
+	.ci/bad-clients $(TARGET)/release
+
 .PHONY: clean-data
 clean-data: ## Forget the demo's rooms, scores and schedules
 	rm -rf tenure-data

@@ -1,7 +1,6 @@
 //! A node, assembled: [`App`] is what a game's `main` calls, [`Server`] is a running node for tests and tools.
 
 mod files;
-mod probe;
 mod run;
 mod server;
 mod settings;

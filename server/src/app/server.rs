@@ -10,11 +10,11 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{App, probe, settings, source::NodeSource};
+use super::{App, settings, source::NodeSource};
 use crate::{
     config::Config,
     gateway::{self, Gateway, GatewayParts},
-    ops::{self, Addresses, AdminParts},
+    ops::{self, Addresses, AdminParts, Probe},
     ownership::Ownership,
     room::host::{HostParts, Kill, RoomHost, StopReport},
     runtime::{Clock, Rng, Shutdown, Tasks, Wall},
@@ -92,7 +92,7 @@ pub(super) struct Inside {
     pub(super) ownership: Ownership,
     pub(super) host: Arc<RoomHost>,
     pub(super) book: Arc<RewardBook>,
-    pub(super) proof: probe::Proof,
+    pub(super) probe: Probe,
     pub(super) started: Wall,
     pub(super) addresses: Mutex<Addresses>,
     gateway: Mutex<Option<Arc<Gateway>>>,
@@ -154,7 +154,10 @@ impl Server {
         });
         let host = Arc::new(host.map_err(StartError::Threads)?);
         host.ready().await;
-        let proof = probe::start(&store, &ownership, &clock, (config.shards.count, config.lease.ttl), &tasks);
+        let owned = ownership.clone();
+        let any = move || owned.shards().first().and_then(|shard| owned.fence(*shard));
+        let (every, fresh) = (config.lease.heartbeat, config.lease.ttl);
+        let probe = Probe::start(store.clone(), clock.clone(), &tasks, every, fresh, any);
         let inside = Arc::new(Inside {
             name,
             clock: clock.clone(),
@@ -162,7 +165,7 @@ impl Server {
             ownership,
             host: host.clone(),
             book,
-            proof,
+            probe,
             started: clock.wall(),
             addresses: Mutex::new(Addresses::default()),
             gateway: Mutex::new(None),

@@ -21,7 +21,7 @@ impl Source for NodeSource {
         Readiness {
             registered: inside.ownership.incarnation().is_some(),
             lease: inside.ownership.holds(now),
-            store: inside.proof.is_fresh(&inside.clock, inside.config.lease.ttl),
+            store: inside.probe.is_fresh(),
             draining: inside.is_stopping(),
         }
     }

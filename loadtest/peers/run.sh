@@ -6,8 +6,8 @@
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 root="$(cd "$here/../.." && pwd)"
-PEERS="${PEERS:-$root/../shared/bench/peers}"
-[ -f "$PEERS/run.sh" ] || { echo "PEERS=$PEERS has no run.sh; set PEERS to the folder of the peer benchmark" >&2; exit 2; }
+PEERS="${PEERS:-}"
+[ -n "$PEERS" ] && [ -f "$PEERS/run.sh" ] || { echo "PEERS=$PEERS has no run.sh; set PEERS to the folder of the peer benchmark" >&2; exit 2; }
 work="${WORK:-${TMPDIR:-/tmp}/tenure-peers}"
 mkdir -p "$work"
 cp -r --no-preserve=mode "$PEERS/." "$work/"

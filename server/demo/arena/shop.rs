@@ -56,9 +56,17 @@ pub(crate) struct Purchase {
     reply: ReplyTo,
 }
 
-pub(crate) fn buy(In(request): In<Request<Buy>>, mut grants: Grants) -> Result<Answer<Bought>, Refuse> {
+pub(crate) fn buy(
+    In(request): In<Request<Buy>>,
+    balances: Balances,
+    mut grants: Grants,
+) -> Result<Answer<Bought>, Refuse> {
     let name = request.body.item;
     let item = Item::named(&name).ok_or("the shop does not have that")?;
+    // The ledger decides. Asking it what the balance already says would only write a line for each refusal.
+    if balances.get(&request.player, "gold").is_some_and(|gold| gold < item.price()) {
+        return Err("not enough gold".into());
+    }
     let purchase = Purchase { item, name, reply: request.reply };
     grants.charge(&request.player, SOURCE, &[("gold", item.price())], &purchase);
     Ok(Answer::Later)

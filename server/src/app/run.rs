@@ -37,6 +37,13 @@ fn serve(app: App, cli: &Cli) -> ExitCode {
         return could_not_run(error);
     }
     files::raise_limit(config.gateway.sockets);
+    // A file of a former life would send whoever waits for it to the wrong place.
+    if let Some(path) = &cli.common.ready_file
+        && let Err(error) = std::fs::remove_file(path)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return could_not_run(format_args!("{}: {error}", path.display()));
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().thread_name("io").enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return could_not_run(format_args!("no threads for sockets: {error}")),

@@ -122,6 +122,16 @@ pub struct Server {
 impl Server {
     /// Starts the parts in order: store, ownership, rooms, players' port, admin port. When one cannot start, those before it end.
     pub(super) async fn start(app: App, parts: Parts) -> Result<Self, StartError> {
+        let (tasks, admin) = (Tasks::new(Shutdown::new()), Tasks::new(Shutdown::new()));
+        let started = Self::assemble(app, parts, &tasks, &admin).await;
+        if started.is_err() {
+            tasks.shutdown().stop();
+            admin.shutdown().stop();
+        }
+        started
+    }
+
+    async fn assemble(app: App, parts: Parts, tasks: &Tasks, admin: &Tasks) -> Result<Self, StartError> {
         let Parts { config, clock, rng, recent, kill } = parts;
         if config.store.url != "embedded" {
             let text = format!("store.url = {:?}: this version has the embedded store alone", config.store.url);
@@ -134,12 +144,11 @@ impl Server {
         }
         let name = settings::node_name(&config);
         let metrics = Metrics::install(&name).map_err(|error| StartError::Metrics(error.to_string()))?;
-        let (tasks, admin) = (Tasks::new(Shutdown::new()), Tasks::new(Shutdown::new()));
-        metrics.keep_up(clock.clone(), &admin);
+        metrics.keep_up(clock.clone(), admin);
         let store = open(&config, &clock).await?;
         let info = settings::member_info(&config, &app);
         let lease = settings::ownership(&config);
-        let ownership = Ownership::start(store.clone(), clock.clone(), rng.clone(), lease, info, &tasks).await?;
+        let ownership = Ownership::start(store.clone(), clock.clone(), rng.clone(), lease, info, tasks).await?;
         let host = RoomHost::start(HostParts {
             kinds,
             store: store.clone(),
@@ -157,7 +166,7 @@ impl Server {
         let owned = ownership.clone();
         let any = move || owned.shards().first().and_then(|shard| owned.fence(*shard));
         let (every, fresh) = (config.lease.heartbeat, config.lease.ttl);
-        let probe = Probe::start(store.clone(), clock.clone(), &tasks, every, fresh, any);
+        let probe = Probe::start(store.clone(), clock.clone(), tasks, every, fresh, any);
         let inside = Arc::new(Inside {
             name,
             clock: clock.clone(),
@@ -202,7 +211,7 @@ impl Server {
         });
         let address = address.await.map_err(|error| StartError::Admin(inside.config.admin.listen, error))?;
         inside.addresses.lock().admin = Some(address);
-        let server = Self { inside, gateway, tasks, admin };
+        let server = Self { inside, gateway, tasks: tasks.clone(), admin: admin.clone() };
         server.until_ready().await;
         Ok(server)
     }

@@ -121,7 +121,9 @@ pub(super) fn book(app: &App, config: &Config) -> Result<RewardBook, StartError>
     let limits = timers::Limits {
         catch_up_limit: config.rewards.catch_up_limit,
         catch_up_max_age: config.rewards.catch_up_max_age,
-        ..timers::Limits::default()
+        keep_identities: config.ledger.keep_identities,
+        max_grants_per_step: config.room.max_grants_per_step,
+        max_known: config.room.max_known,
     };
     let (file, text) = match (&config.rewards.file, app.rewards) {
         (Some(path), _) => {

@@ -54,7 +54,10 @@ impl Machine {
             }
             None => {
                 let wish = Wish { id, kind: wanted.kind.to_owned(), region: region.to_owned(), options, tries: 0 };
-                self.find(view, wish, out);
+                // Each region is a lobby of its own: naming ever new ones must not make rooms without end.
+                if region == view.rules.region || self.may_create(view, id, out) {
+                    self.find(view, wish, out);
+                }
             }
         }
     }

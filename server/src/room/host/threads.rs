@@ -266,7 +266,11 @@ mod tests {
             handles.iter().for_each(|handle| handle.wake());
         }
         assert!(threads.workers[0].mail.lock().slots <= 2);
-        assert_eq!(threads.workers[0].load.load(Ordering::Relaxed), 0);
+        // One more that stays: when it runs, the thread has done with all that ended before it.
+        let (told, runs) = mpsc::channel();
+        let _stays = threads.spawn("a".into(), Box::new(Told(told, vec![Next::Wait])));
+        assert_eq!(runs.recv_timeout(LIMIT), Ok(Mono(0)));
+        assert_eq!(threads.workers[0].load.load(Ordering::Relaxed), 1);
     }
 
     #[test]

@@ -114,6 +114,8 @@ impl Actor {
         if !creates || self.stopping {
             return self.no_such_room(wishes, loaded);
         }
+        // What the sockets of a former room of this name still sent is not for the seats of this one.
+        self.handle.swap_inputs(&mut Vec::new());
         let seed = self.host.rng.next_u64();
         let made = self.make(|actor| {
             let (room, term) = (actor.handle.room.clone(), actor.shard.term());

@@ -24,12 +24,14 @@ pub(in crate::room::host) struct Near {
 impl Near {
     /// Takes the store's answer to "due before `before`"; `cut`: there was more than the limit.
     pub(in crate::room::host) fn refill(&mut self, items: Vec<WorkItem>, before: Wall, cut: bool) {
-        let last = items.last().map(|item| item.due);
+        let (first, last) = (items.first().map(|item| item.due), items.last().map(|item| item.due));
         for item in items {
             self.insert(item);
         }
-        // Of a cut answer the last moment may be incomplete.
+        // Of a cut answer the last moment may be incomplete. If there is no other moment in it, what is known of it must be kept:
+        // dropped it would come again and again, and nothing would ever be handed out. The rest follows when these are done.
         self.known_until = match last {
+            Some(last) if cut && first == Some(last) => last,
             Some(last) if cut => Wall(last.0.saturating_sub(1)),
             _ => before,
         };
@@ -269,6 +271,14 @@ mod tests {
         near.refill(vec![item("a", "1", 10), item("a", "2", 20), item("a", "3", 20)], Wall(100), true);
         assert_eq!(near.known_until(), Wall(19));
         assert_eq!(hand(&mut near, 100), ["1"]);
+    }
+
+    #[test]
+    fn a_cut_answer_of_one_moment_is_handed_out() {
+        let mut near = Near::default();
+        near.refill(vec![item("a", "1", 20), item("a", "2", 20)], Wall(100), true);
+        assert_eq!(near.known_until(), Wall(20));
+        assert_eq!(hand(&mut near, 100), ["1", "2"]);
     }
 
     #[test]

@@ -30,10 +30,22 @@ pub enum DstRule {
     Skip,
 }
 
+/// How an expression was written: two that mean the same are the same, however they are spelt.
+#[derive(Clone, Debug, Default)]
+struct Written(String);
+
+impl PartialEq for Written {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Written {}
+
 /// A parsed expression. Values are bits: bit 5 of `minutes` is minute 5.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
-    text: String,
+    text: Written,
     seconds: u64,
     minutes: u64,
     hours: u64,
@@ -55,7 +67,7 @@ impl Cron {
     /// With the first mistake: field, place, what was found and what was expected.
     pub fn parse(text: &str) -> Result<Cron, CronError> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        Ok(Cron { text: words.join(" "), ..parse::cron(text)? })
+        Ok(Cron { text: Written(words.join(" ")), ..parse::cron(text)? })
     }
 
     /// Reads a weekday field alone, such as `mon-fri,sun`; bits 0 (Sunday) to 6.
@@ -68,7 +80,7 @@ impl Cron {
 
     /// The expression as it was written, with single spaces.
     pub fn text(&self) -> &str {
-        &self.text
+        &self.text.0
     }
 
     /// Whether it has six fields.

@@ -169,7 +169,7 @@ fn assemble(mut read: Vec<Field>) -> Cron {
     let (days, weekdays) = (bits(2), (bits(4) & 0x7f) | (bits(4) >> 7 & 1));
     let all_days = days == 0xffff_fffe;
     let cron = Cron {
-        text: String::new(),
+        text: super::Written::default(),
         seconds: if with_seconds { read.first().map_or(1, |field| field.bits) } else { 1 },
         minutes: bits(0),
         hours: bits(1),

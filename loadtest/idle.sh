@@ -7,7 +7,7 @@ rooms="${ROOMS:-1000}" seconds="${SECONDS_IDLE:-30}"
 work=$(mktemp -d)
 server=
 cleanup() {
-  [ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true
+  [ -z "$server" ] || { kill -KILL "$server" && wait "$server"; } 2>/dev/null || true
   rm -rf "$work"
 }
 trap cleanup EXIT

@@ -172,6 +172,21 @@ async fn joins_while_a_room_ends_get_the_old_room_or_a_clean_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_bought_in_the_last_tick_is_handed_over_before_the_room_ends() {
+    let world = World::new();
+    let node = world.node().await;
+    let gateway = node.gateway();
+    let ann = gateway.join(&room("a"), "ann");
+    gateway.say(&ann, 1, &Say::Gift(50));
+    world.until("the gift is told", || world.view(&room("a")).book.granted.len() == 1);
+    gateway.say(&ann, 2, &Say::Buy(10));
+    gateway.say(&ann, 3, &Say::End);
+    world.until("the room has ended", || gateway.closed(ann.conn).is_some());
+    assert_eq!(world.view(&room("a")).book.bought, 1, "paid and handed over (H6)");
+    assert_eq!(world.gold("ann").await, 40);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_room_that_ends_and_is_made_anew_pays_each_time() {
     let world = World::new();
     let node = world.node().await;

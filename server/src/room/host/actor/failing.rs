@@ -103,6 +103,7 @@ impl Actor {
         self.cancelling.clear();
         self.left.clear();
         self.grants_out = 0;
+        self.ending = false;
         self.work.extend(suspects.iter().map(|item| (item.id.clone(), item.clone())));
         let mut request = self.reconcile(&loaded.items, false).unwrap_or_default();
         let reason = self.fault.clone();

@@ -104,6 +104,8 @@ pub(super) struct Actor {
     results: HashMap<GrantId, (u64, GrantResult)>,
     fresh: Vec<GrantResult>,
     grants_out: usize,
+    // The game wants the room to end: it does when what it charges and grants is told.
+    ending: bool,
     balances: Vec<(PlayerId, Vec<(String, i64)>)>,
     balances_wanted: VecDeque<PlayerId>,
     balances_asked: bool,
@@ -158,6 +160,7 @@ impl Actor {
             results: HashMap::new(),
             fresh: Vec::new(),
             grants_out: 0,
+            ending: false,
             balances: Vec::new(),
             balances_wanted: VecDeque::new(),
             balances_asked: false,

@@ -180,7 +180,9 @@ impl Actor {
         }
         self.balances_wanted.extend(balances_wanted);
         self.ask_balances();
-        if dispose {
+        self.ending |= dispose;
+        // What a player pays for in the last tick is still handed over (H6).
+        if self.ending && self.grants_out == 0 && self.results.is_empty() {
             self.dispose();
         }
     }

@@ -172,8 +172,8 @@ async fn an_owner_without_a_store_stops_by_itself_and_its_worlds_go_on_later() {
 
     world.set_away(false);
     world.hand.advance(Duration::from_secs(1));
-    until("the next life", async || ownership.shards().len() == SHARDS as usize).await;
-    assert!(ownership.holds(world.clock.now()));
+    let all = || ownership.shards().len() == SHARDS as usize;
+    until("the next life", async || all() && ownership.holds(world.clock.now())).await;
     assert_ne!(ownership.incarnation(), Some(life), "a lapsed life is over");
     let held = ownership.held(ShardId(5)).expect("held");
     assert!(held.fence.term() > first.term());
@@ -192,9 +192,9 @@ async fn a_process_that_was_stopped_takes_its_shards_anew_before_it_acts() {
         let (first, life) = (ownership.fence(ShardId(1)).expect("held"), ownership.incarnation());
         world.hand.advance(stopped);
         assert!(!ownership.holds(world.clock.now()));
-        until("taken anew", async || ownership.fence(ShardId(1)).is_some_and(|fence| fence.term() > first.term()))
-            .await;
-        assert!(ownership.holds(world.clock.now()));
+        // The fences are told shard by shard; acting begins when every shard was asked for.
+        let anew = || ownership.fence(ShardId(1)).is_some_and(|fence| fence.term() > first.term());
+        until("taken anew", async || anew() && ownership.holds(world.clock.now())).await;
         assert_eq!(ownership.incarnation() == life, same_life);
         assert_eq!(ownership.held(ShardId(1)).expect("held").continues, Some(first.term()));
     }
@@ -213,8 +213,9 @@ async fn a_tombstone_makes_a_new_life_without_the_shards_of_others() {
     let seen = Some((Some(life.clone()), lost.term()));
     let taken = world.store.acquire(&Key::shard(ShardId(2)), &b, seen, lost.term()).await.expect("takeover");
     world.hand.advance(Duration::from_secs(1));
-    until("the next life", async || a.shards().len() == SHARDS as usize - 1).await;
-    assert!(a.holds(world.clock.now()) && a.fence(ShardId(2)).is_none());
+    let rest = || a.shards().len() == SHARDS as usize - 1;
+    until("the next life", async || rest() && a.holds(world.clock.now())).await;
+    assert!(a.fence(ShardId(2)).is_none());
     world.store.commit(&taken, SHARDS, 1, Batch::default()).await.expect("the other owner is not disturbed");
 }
 

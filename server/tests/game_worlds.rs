@@ -110,6 +110,8 @@ fn attach(world: &mut RoomWorld, player: &str, (gateway, conn): (u32, u64), firs
         player: PlayerId::new(player).expect("id"),
         options: Bytes::new(),
         seat: None,
+        rejoin: false,
+        generation: Generation(0),
         first: Seq(first),
         shown: (Term(0), TickNumber(0)),
         table: None,

@@ -102,10 +102,13 @@ impl FanOut {
             | ToGateway::Found { conn, .. }
             | ToGateway::Refused { conn, .. }
             | ToGateway::Left { conn }
+            | ToGateway::NotOwner { conn, .. }
             | ToGateway::Close { conn, .. } => {
                 let room = self.conns.get(*conn).and_then(|conn| conn.lock().room().map(spread));
                 room.unwrap_or(conn.0 as usize)
             }
+            ToGateway::Gone { room, .. } => spread(room),
+            ToGateway::Moved { .. } => 0,
         };
         self.lanes.get(at % self.lanes.len())
     }
@@ -201,6 +204,7 @@ impl LaneTask {
             ToGateway::Found { conn, .. }
             | ToGateway::Refused { conn, .. }
             | ToGateway::Left { conn }
+            | ToGateway::NotOwner { conn, .. }
             | ToGateway::Close { conn, .. } => {
                 let noted = self.get(conn).is_none_or(|conn| conn.note(Note::Node(message)));
                 if !noted {
@@ -210,6 +214,7 @@ impl LaneTask {
                     );
                 }
             }
+            ToGateway::Moved { .. } | ToGateway::Gone { .. } => {}
         }
     }
 

@@ -162,7 +162,8 @@ async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
         some => some,
     };
     let (fan_out, lane_tasks) = fanout::FanOut::new(lanes, &shared);
-    let (gateway, uplink) = node.connect(Arc::new(fan_out));
+    let uplink = node.connect(Arc::new(fan_out));
+    let gateway = crate::link::GatewayId(0);
     let uplink = shared.uplink.get_or_init(|| uplink).clone();
     for lane in lane_tasks {
         // Not within the runtime's budget per task: it would stop writes after 128 and count the sockets as blocked. To the end of

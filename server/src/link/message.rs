@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use tenure_shared::{
-    Generation, PlayerId, RoomId, SeatId, Seq, Term, Tick,
+    Generation, PlayerId, RoomId, SeatId, Seq, ShardId, Term, Tick,
     codes::{CloseCode, ErrorCode},
     wire::TableRow,
 };
 
-/// A node's number of a gateway that is connected to it.
+/// A node's number of a gateway that is connected to it. The link stamps it on every message; what a gateway puts there is not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GatewayId(pub u32);
 
@@ -39,6 +39,8 @@ pub enum ToNode {
         kind: String,
         /// The region.
         region: String,
+        /// Whether the name of a new room is wanted when there is none with a free seat. Its shard may be another node's.
+        make: bool,
     },
     /// A player takes a seat, or takes his own again. Answered by [`ToGateway::Attached`] or [`ToGateway::Refused`], after the
     /// room's first checkpoint is stored.
@@ -65,6 +67,14 @@ pub enum ToNode {
         /// The attachment.
         generation: Generation,
     },
+    /// The gateway has seen a higher term of this shard than the one that the node's messages carry: the node acquires anew before it
+    /// sends again (DESIGN.md §6).
+    TermSeen {
+        /// The shard.
+        shard: ShardId,
+        /// The highest term seen.
+        term: Term,
+    },
 }
 
 /// A player takes a seat.
@@ -87,6 +97,11 @@ pub struct Attach {
     pub options: Bytes,
     /// The seat to take again (resume); `None` joins (a player who has a seat in the room takes that one again, superseding).
     pub seat: Option<SeatId>,
+    /// The seat's socket was never gone: its room changes hands. If the world does not know the seat (its join was not stored yet) the
+    /// player is joined anew through the ordinary hooks, whether or not the room is locked or full of others who come later.
+    pub rejoin: bool,
+    /// Newest attachment of the seat that the sender knows; the new one is above it. 0 for none.
+    pub generation: Generation,
     /// First message number that the sender still has (H4).
     pub first: Seq,
     /// Newest (term, tick) that was shown (H7).
@@ -138,6 +153,37 @@ pub enum ToGateway {
         message: String,
         /// Milliseconds after which it may be tried again.
         retry_after: Option<u32>,
+    },
+    /// Answer to an attach for a room whose shard this node does not own.
+    NotOwner {
+        /// For whom.
+        conn: ConnId,
+        /// From the attach.
+        attempt: u32,
+        /// The shard.
+        shard: ShardId,
+        /// Highest term that the node knows of it; 0 if none.
+        term: Term,
+    },
+    /// The node no longer owns this shard: its seats behind this gateway are to be attached elsewhere. Sent to every gateway when a shard is
+    /// lost or given away, and again to one whose input, detach or resync came for it (that message is dropped: what is not saved is
+    /// kept by the gateway and sent again to the new owner).
+    Moved {
+        /// The shard.
+        shard: ShardId,
+        /// The term that ended here; 0 if the node never owned it.
+        term: Term,
+        /// Link address of the next owner, if it is known.
+        to: Option<super::Address>,
+    },
+    /// An input came for a room that is not there, or for a seat that is over.
+    Gone {
+        /// The room.
+        room: RoomId,
+        /// The seat.
+        seat: SeatId,
+        /// From the input.
+        generation: Generation,
     },
     /// A tick's news for all members of the room behind this gateway.
     Frame(Frame),
@@ -208,7 +254,8 @@ pub struct Attached {
     pub table: Option<std::sync::Arc<Vec<TableRow>>>,
     /// Encoded `[7, …]`.
     pub snapshot: Bytes,
-    /// Set when the world is owed a lower number than the sender still has: it goes on from the sender's (MODEL-FINDINGS F13).
+    /// Set when the world is behind what the attach said it had shown, or when it is owed a lower number than the sender still has and goes
+    /// on from the sender's (MODEL-FINDINGS F13): the client is told once.
     pub rolled_back: bool,
 }
 

@@ -1,20 +1,23 @@
 //! Links between gateways and room nodes: the messages, and the interface that a channel or a network stream gives.
 //!
 //! In one process a link is two trait objects: [`Uplink`] puts a message straight into the room host's inboxes, [`Downlink`] into
-//! the gateway's fan-out. Both never wait and never block: a full queue gives the message back.
+//! the gateway's fan-out. Both never wait and never block: a full queue gives the message back. Between processes the same two
+//! traits stand at the ends of one stream.
 
+mod directory;
 mod message;
 
+pub use directory::{Address, Dial, Directory, Owner};
 pub use message::*;
 
 use crate::runtime::mailbox::Refused;
 
-/// Gateway → node.
+/// Gateway → node. Dropped, the link ends: the node takes every seat behind it for dropped.
 pub trait Uplink: Send + Sync + 'static {
-    /// Hands a message over. Messages of one connection arrive in order.
+    /// Hands a message over, stamped with the node's number of this gateway. Messages of one connection arrive in order.
     ///
     /// # Errors
-    /// Gives the message back when the node's queue is at its bound or the node is gone; nothing was taken then.
+    /// Gives the message back when a queue on the way is at its bound (`Full`) or the link is broken (`Closed`); nothing was taken then.
     fn send(&self, message: ToNode) -> Result<(), Refused<ToNode>>;
 }
 
@@ -25,10 +28,15 @@ pub trait Downlink: Send + Sync + 'static {
     /// # Errors
     /// Gives the message back when the gateway's queue is at its bound or the gateway is gone; nothing was taken then.
     fn send(&self, message: ToGateway) -> Result<(), Refused<ToGateway>>;
+
+    /// The link is broken: what was under way may be lost, in both directions. Called at most once, and nothing comes after it.
+    fn broken(&self, why: &str) {
+        tracing::debug!(why, "a link ended");
+    }
 }
 
 /// A room host to which gateways connect.
 pub trait Node: Send + Sync + 'static {
-    /// Registers a gateway; the number goes into every message of it.
-    fn connect(&self, gateway: std::sync::Arc<dyn Downlink>) -> (GatewayId, std::sync::Arc<dyn Uplink>);
+    /// Registers a gateway until the uplink is dropped.
+    fn connect(&self, gateway: std::sync::Arc<dyn Downlink>) -> std::sync::Arc<dyn Uplink>;
 }

@@ -1,6 +1,6 @@
 //! Carrying out the effects of the step machine against the store; the outcome of each is the next event.
 
-use tenure_shared::IncarnationId;
+use tenure_shared::{IncarnationId, ShardId, Term};
 
 use super::event::{Call, Effect, Event, Times};
 use crate::{
@@ -9,13 +9,14 @@ use crate::{
 };
 
 /// Claims read at once.
-const CLAIMS: usize = 1_000;
+const CLAIMS: u32 = 1_000;
 
 /// What one call needs.
 pub(super) struct Caller {
     pub(super) store: Store,
     pub(super) clock: Clock,
     pub(super) times: Times,
+    pub(super) shards: u32,
 }
 
 impl Caller {
@@ -38,7 +39,7 @@ impl Caller {
                 }
             }
             Effect::Beat { incarnation } => {
-                match self.ask(Command::Heartbeat { incarnation: incarnation.clone(), ttl }).await {
+                match self.ask(Command::Heartbeat { incarnation: incarnation.clone(), ttl, floor: Term(0) }).await {
                     Ok(Reply::Beat { floor, .. }) => Event::Beat { incarnation, sent, floor },
                     Err(Error::Tombstoned(_)) => Event::Gone { incarnation },
                     Ok(other) => odd(Call::Beat, &other),
@@ -46,7 +47,7 @@ impl Caller {
                 }
             }
             Effect::Expire { incarnation } => {
-                match self.ask(Command::Expire { incarnation: incarnation.clone() }).await {
+                match self.ask(Command::Expire { incarnation: incarnation.clone(), stood_still: None }).await {
                     Ok(Reply::Expired(gone)) => Event::Expired { incarnation, gone },
                     Ok(other) => odd(Call::Expire, &other),
                     Err(error) => failed(Call::Expire, &error),
@@ -78,21 +79,16 @@ impl Caller {
     }
 
     async fn claims(&self) -> Event {
-        let mut claims = Vec::new();
-        loop {
-            let after = claims.last().map(|claim: &Claim| claim.key.clone());
-            match self.ask(Command::Claims { prefix: "shard/".to_owned(), after, limit: CLAIMS }).await {
-                Ok(Reply::Claims(page)) => {
-                    let last = page.len() < CLAIMS;
-                    claims.extend(page);
-                    if last {
-                        return Event::Claims(claims);
-                    }
-                }
+        let mut claims: Vec<Claim> = Vec::new();
+        for first in (0..self.shards).step_by(CLAIMS as usize) {
+            let keys = (first..self.shards.min(first + CLAIMS)).map(|shard| Key::shard(ShardId(shard))).collect();
+            match self.ask(Command::Claims { keys }).await {
+                Ok(Reply::Claims(page)) => claims.extend(page),
                 Ok(other) => return odd(Call::Claims, &other),
                 Err(error) => return failed(Call::Claims, &error),
             }
         }
+        Event::Claims(claims)
     }
 
     /// A last call: what it could not give up lapses by itself.

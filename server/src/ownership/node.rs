@@ -104,7 +104,16 @@ impl Ownership {
         let (changes, mut changed) = watch::channel(0);
         let shared = Arc::new(Shared { lease: Lease::default(), table: ArcSwap::default(), changes, requests });
         let state = State::new(options.times, options.shards);
-        let driver = Driver { store, clock, rng, info, times: options.times, state, shared: Arc::downgrade(&shared) };
+        let driver = Driver {
+            store,
+            clock,
+            rng,
+            info,
+            times: options.times,
+            shards: options.shards,
+            state,
+            shared: Arc::downgrade(&shared),
+        };
 
         // The first register here, so that a refusal is the answer to `start`.
         let (incarnation, sent) = (driver.incarnation()?, driver.clock.now());
@@ -190,6 +199,7 @@ struct Driver {
     rng: Rng,
     info: MemberInfo,
     times: Times,
+    shards: u32,
     state: State,
     /// The handles keep it alive; the thread ends with the last of them.
     shared: std::sync::Weak<Shared>,
@@ -315,7 +325,8 @@ impl Driver {
 
     /// Carries out one effect; its outcome is the next event.
     fn call(&self, effect: Effect) -> impl Future<Output = Event> + Send + 'static {
-        let caller = Caller { store: self.store.clone(), clock: self.clock.clone(), times: self.times };
+        let caller =
+            Caller { store: self.store.clone(), clock: self.clock.clone(), times: self.times, shards: self.shards };
         let register = match effect {
             Effect::Register => self.incarnation().ok().map(|incarnation| (incarnation, self.info.clone())),
             _ => None,

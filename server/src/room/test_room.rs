@@ -139,6 +139,8 @@ impl TestRoom {
             player: client.player.clone(),
             options: client.options.clone(),
             seat: client.seat.filter(|_| resume),
+            rejoin: false,
+            generation: tenure_shared::Generation(0),
             first: client.first(),
             shown: client.shown,
             table: None,

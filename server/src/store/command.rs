@@ -20,10 +20,12 @@ use crate::runtime::Wall;
 pub enum Command {
     /// Makes a member (joining) with a lease of `ttl` from the store's now. → [`Reply::Done`]
     Register { incarnation: IncarnationId, info: MemberInfo, ttl: Duration },
-    /// Renews the lease; refused with [`Error::Tombstoned`] after a tombstone or when absent. → [`Reply::Beat`]
-    Heartbeat { incarnation: IncarnationId, ttl: Duration },
-    /// Writes the tombstone if the lease has lapsed by the store's clock (or the record is absent). → [`Reply::Expired`]
-    Expire { incarnation: IncarnationId },
+    /// Renews the lease; refused with [`Error::Tombstoned`] after a tombstone or when absent. `floor` is the highest term that the caller
+    /// has seen anywhere: heartbeats spread it. → [`Reply::Beat`]
+    Heartbeat { incarnation: IncarnationId, ttl: Duration, floor: Term },
+    /// Writes the tombstone if the lease has lapsed by the store's clock, if the record is absent, or if its heartbeats are still at
+    /// `stood_still`, which the caller saw for three times the lease by its own monotonic clock. → [`Reply::Expired`]
+    Expire { incarnation: IncarnationId, stood_still: Option<u64> },
     /// Sets a member's status. → [`Reply::Done`]
     SetStatus { incarnation: IncarnationId, status: Status },
     /// All members without a tombstone. → [`Reply::Members`]
@@ -40,8 +42,8 @@ pub enum Command {
     Release { fence: Fence },
     /// One claim. → [`Reply::Claim`]
     Claim { key: Key },
-    /// Claims whose key starts with `prefix`, after `after`, at most `limit` (bounded by 1,000). → [`Reply::Claims`]
-    Claims { prefix: String, after: Option<Key>, limit: usize },
+    /// The claims of these keys (at most 1,000) in their order; keys that nobody ever claimed are left out. → [`Reply::Claims`]
+    Claims { keys: Vec<Key> },
     /// Routes changed since the counter, at most 1,000; a counter of 0 gives all. → [`Reply::Routes`]
     Routes { since: u64 },
     /// Agrees on a constant: the first writer decides. → [`Reply::Agreed`]; another value: [`Error::Disagreement`]
@@ -59,8 +61,9 @@ pub enum Command {
     /// that find no room in the outbox are [`Error::Full`]. → [`Reply::Committed`]
     Commit { fence: Fence, shards: u32, number: u64, batch: Batch },
 
-    /// Pending, unparked items of the shard due at or before `before`, earliest first, at most `limit` (bounded by 1,000). → [`Reply::Work`]
-    Due { shard: ShardId, before: Wall, limit: usize },
+    /// Pending, unparked items of the shard due at or before `before`, earliest first, behind the item `after` (its due time and identity),
+    /// at most `limit` (bounded by 1,000). → [`Reply::Work`]
+    Due { shard: ShardId, before: Wall, after: Option<(Wall, WorkId)>, limit: usize },
     /// How many items of the shard are overdue, counted up to 10,000. → [`Reply::Count`]
     Overdue { shard: ShardId },
     /// All items of a shard after `after`, parked included. → [`Reply::Work`]

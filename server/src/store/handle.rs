@@ -89,14 +89,21 @@ impl Store {
         verb!(self, Command::Register { incarnation: incarnation.clone(), info, ttl }, Reply::Done => ())
     }
 
-    /// Renews a lease: heartbeats so far and the highest term ever issued. [`Error::Tombstoned`] when the member is gone.
-    pub async fn heartbeat(&self, incarnation: &IncarnationId, ttl: Duration) -> Result<(u64, Term), Error> {
-        verb!(self, Command::Heartbeat { incarnation: incarnation.clone(), ttl }, Reply::Beat { beats, floor } => (beats, floor))
+    /// Renews a lease and tells the highest term that the caller has seen: heartbeats so far and the highest term that anybody told or
+    /// was given. [`Error::Tombstoned`] when the member is gone.
+    pub async fn heartbeat(
+        &self,
+        incarnation: &IncarnationId,
+        ttl: Duration,
+        floor: Term,
+    ) -> Result<(u64, Term), Error> {
+        let command = Command::Heartbeat { incarnation: incarnation.clone(), ttl, floor };
+        verb!(self, command, Reply::Beat { beats, floor } => (beats, floor))
     }
 
-    /// Writes the tombstone of a lapsed lease; whether there is one now.
-    pub async fn expire(&self, incarnation: &IncarnationId) -> Result<bool, Error> {
-        verb!(self, Command::Expire { incarnation: incarnation.clone() }, Reply::Expired(is) => is)
+    /// Writes the tombstone of a lapsed lease, or of one whose heartbeats are still at `stood_still`; whether there is one now.
+    pub async fn expire(&self, incarnation: &IncarnationId, stood_still: Option<u64>) -> Result<bool, Error> {
+        verb!(self, Command::Expire { incarnation: incarnation.clone(), stood_still }, Reply::Expired(is) => is)
     }
 
     /// Sets a member's status.
@@ -150,9 +157,9 @@ impl Store {
         verb!(self, Command::Claim { key: key.clone() }, Reply::Claim(claim) => claim)
     }
 
-    /// A page of claims.
-    pub async fn claims(&self, prefix: &str, after: Option<Key>, limit: usize) -> Result<Vec<Claim>, Error> {
-        verb!(self, Command::Claims { prefix: prefix.to_owned(), after, limit }, Reply::Claims(claims) => claims)
+    /// The claims of these keys that were ever claimed, in their order.
+    pub async fn claims(&self, keys: Vec<Key>) -> Result<Vec<Claim>, Error> {
+        verb!(self, Command::Claims { keys }, Reply::Claims(claims) => claims)
     }
 
     /// Routes changed since a counter, and the counter to ask with next.
@@ -189,9 +196,15 @@ impl Store {
         verb!(self, command, Reply::Committed { positions } => positions)
     }
 
-    /// Items due at or before a time, earliest first.
-    pub async fn due(&self, shard: ShardId, before: Wall, limit: usize) -> Result<Vec<WorkItem>, Error> {
-        verb!(self, Command::Due { shard, before, limit }, Reply::Work(items) => items)
+    /// Items due at or before a time, earliest first, behind an item of an earlier page.
+    pub async fn due(
+        &self,
+        shard: ShardId,
+        before: Wall,
+        after: Option<(Wall, WorkId)>,
+        limit: usize,
+    ) -> Result<Vec<WorkItem>, Error> {
+        verb!(self, Command::Due { shard, before, after, limit }, Reply::Work(items) => items)
     }
 
     /// How many items are overdue.

@@ -157,8 +157,10 @@ impl Known {
                 };
                 Command::Register { incarnation: self.name(*n), info, ttl: Duration::from_secs(3) }
             }
-            Op::Beat(n) => Command::Heartbeat { incarnation: self.name(*n), ttl: Duration::from_secs(3) },
-            Op::Expire(n) => Command::Expire { incarnation: self.name(*n) },
+            Op::Beat(n) => {
+                Command::Heartbeat { incarnation: self.name(*n), ttl: Duration::from_secs(3), floor: Term(0) }
+            }
+            Op::Expire(n) => Command::Expire { incarnation: self.name(*n), stood_still: None },
             Op::Acquire { shard, caller, stale } => {
                 let seen = if *stale { None } else { claim.map(|claim| (claim.holder, claim.term)) };
                 let key = Key::shard(ShardId(u32::from(*shard)));
@@ -218,7 +220,7 @@ fn questions() -> Vec<Command> {
     let mut all = vec![
         Command::Members,
         Command::Routes { since: 0 },
-        Command::Claims { prefix: String::new(), after: None, limit: 99 },
+        Command::Claims { keys: (0..SHARDS).map(|n| Key::shard(ShardId(n))).collect() },
     ];
     for shard in (0..SHARDS).map(ShardId) {
         let key = Key::shard(shard);
@@ -226,7 +228,7 @@ fn questions() -> Vec<Command> {
             Command::Claim { key: key.clone() },
             Command::History { key },
             Command::Rooms { shard, after: None, limit: 99 },
-            Command::Due { shard, before: Wall(u64::MAX), limit: 99 },
+            Command::Due { shard, before: Wall(u64::MAX), after: None, limit: 99 },
             Command::Overdue { shard },
             Command::Work { shard, after: None, limit: 99 },
             Command::Outbox { shard, after: 0, limit: 99 },

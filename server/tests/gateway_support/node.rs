@@ -12,8 +12,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tenure::{
     link::{
-        Attach, Attached, ConnId, Downlink, Frame, FrameMember, GatewayId, Input, Mode, Node, RestoredMember,
-        ToGateway, ToNode, Uplink,
+        Attach, Attached, ConnId, Downlink, Frame, FrameMember, Input, Mode, Node, RestoredMember, ToGateway, ToNode,
+        Uplink,
     },
     runtime::mailbox::Refused,
 };
@@ -230,6 +230,7 @@ impl FakeNode {
                 room.seats.get_mut(&player).expect("there").connected = false;
                 Vec::new()
             }
+            ToNode::TermSeen { .. } => Vec::new(),
             ToNode::Resync { room, seat, .. } => {
                 state.resyncs += 1;
                 if silent {
@@ -263,8 +264,8 @@ impl Uplink for Line {
 pub struct Door(pub Arc<FakeNode>);
 
 impl Node for Door {
-    fn connect(&self, gateway: Arc<dyn Downlink>) -> (GatewayId, Arc<dyn Uplink>) {
+    fn connect(&self, gateway: Arc<dyn Downlink>) -> Arc<dyn Uplink> {
         self.0.state.lock().downlink = Some(gateway);
-        (GatewayId(1), Arc::new(Line(self.0.clone())))
+        Arc::new(Line(self.0.clone()))
     }
 }

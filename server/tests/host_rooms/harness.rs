@@ -167,8 +167,8 @@ pub struct Node {
 impl Node {
     pub fn gateway(&self) -> Gateway {
         let heard = Arc::<Ear>::default();
-        let (id, up) = self.host.connect(heard.clone());
-        Gateway { id, up, heard, clock: self.clock.clone(), next_conn: AtomicU64::new(1) }
+        let up = self.host.connect(heard.clone());
+        Gateway { up, heard, clock: self.clock.clone(), next_conn: AtomicU64::new(1) }
     }
 
     /// As kill -9: nothing more is written; the others see its tombstone.
@@ -207,7 +207,6 @@ impl Downlink for Ear {
 }
 
 pub struct Gateway {
-    pub id: GatewayId,
     pub up: Arc<dyn Uplink>,
     pub heard: Arc<Ear>,
     clock: Clock,
@@ -242,7 +241,7 @@ impl Gateway {
 
     pub fn ask_as(&self, conn: ConnId, room: &RoomId, player: &str, mode: Mode, seat: Option<SeatId>) {
         let attach = Attach {
-            gateway: self.id,
+            gateway: GatewayId(0),
             conn,
             attempt: 1,
             room: room.clone(),
@@ -250,6 +249,8 @@ impl Gateway {
             player: PlayerId::new(player).expect("valid"),
             options: Bytes::new(),
             seat,
+            rejoin: false,
+            generation: Generation(0),
             first: Seq(1),
             shown: (Term(0), Tick(0)),
             table: None,

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use tenure::{
-    link::{Mode, ToGateway, ToNode},
+    link::{GatewayId, Mode, ToGateway, ToNode},
     runtime::{Rng, Shutdown, Tasks},
     store::{Batch, Checkpoint, RoomSummary},
 };
@@ -15,7 +15,7 @@ use crate::harness::{Gateway, SHARDS, World, room};
 fn find(gateway: &Gateway, kind: &str) -> (tenure::link::ConnId, Option<RoomId>) {
     let conn = gateway.conn();
     let (kind, region) = (kind.to_owned(), "eu".to_owned());
-    gateway.up.send(ToNode::Find { gateway: gateway.id, conn, kind, region }).expect("taken");
+    gateway.up.send(ToNode::Find { gateway: GatewayId(0), conn, kind, region, make: true }).expect("taken");
     let found = gateway.wait("an answer", |m| match m {
         ToGateway::Found { conn: other, room } if *other == conn => Some(room.clone()),
         _ => None,

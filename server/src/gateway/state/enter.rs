@@ -146,6 +146,8 @@ impl Machine {
             player: known.player.clone(),
             options: attaching.options.clone(),
             seat: attaching.resume.as_ref().map(|(session, _)| SeatId(session.seat)),
+            rejoin: false,
+            generation: tenure_shared::Generation(0),
             first: attaching.first,
             shown: attaching.shown,
             table: known.table,

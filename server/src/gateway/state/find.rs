@@ -94,7 +94,7 @@ impl Machine {
         let (kind, region) = (wish.kind.clone(), wish.region.clone());
         self.deadline = Some(view.now.plus(ANSWER));
         self.phase = Phase::Finding(wish);
-        out.push(Effect::Node(ToNode::Find { gateway: view.gateway, conn: view.conn, kind, region }));
+        out.push(Effect::Node(ToNode::Find { gateway: view.gateway, conn: view.conn, kind, region, make: true }));
     }
 
     pub(super) fn found(&mut self, view: &View<'_>, room: Option<RoomId>, out: &mut Vec<Effect>) {

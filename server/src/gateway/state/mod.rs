@@ -227,6 +227,7 @@ impl Machine {
             ToGateway::Close { code, reason, .. } => self.closed_by_room(code, &reason, out),
             // These go to the connection itself, in order with its frames.
             ToGateway::Frame(_) | ToGateway::Snapshot { .. } | ToGateway::Restored { .. } => {}
+            ToGateway::NotOwner { .. } | ToGateway::Moved { .. } | ToGateway::Gone { .. } => {}
         }
     }
 

@@ -23,21 +23,22 @@ const NAME_LENGTH: usize = 10;
 const LOOKS: usize = 16;
 
 impl Node for RoomHost {
-    fn connect(&self, gateway: Arc<dyn Downlink>) -> (GatewayId, Arc<dyn Uplink>) {
+    fn connect(&self, gateway: Arc<dyn Downlink>) -> Arc<dyn Uplink> {
         let id = self.host.connect(gateway);
-        (id, Arc::new(Link { host: self.host.clone() }))
+        Arc::new(Link { host: self.host.clone(), id })
     }
 }
 
 struct Link {
     host: Arc<Host>,
+    id: GatewayId,
 }
 
 impl Uplink for Link {
     fn send(&self, message: ToNode) -> Result<(), Refused<ToNode>> {
         match message {
-            ToNode::Find { gateway, conn, kind, region } => self.find(gateway, conn, kind, region),
-            ToNode::Attach(attach) => self.attach(attach),
+            ToNode::Find { gateway: _, conn, kind, region, make } => self.find(self.id, conn, kind, region, make),
+            ToNode::Attach(attach) => self.attach(Attach { gateway: self.id, ..attach }),
             ToNode::Input(input) => match self.host.rooms.get(&input.room) {
                 Some(handle) => handle.input(input).map_err(|refused| match refused {
                     Refused::Full(input) => Refused::Full(ToNode::Input(input)),
@@ -49,6 +50,7 @@ impl Uplink for Link {
                 self.wish(&room, Wish::Detach { seat, generation, consented })
             }
             ToNode::Resync { room, seat, generation } => self.wish(&room, Wish::Resync { seat, generation }),
+            ToNode::TermSeen { .. } => Ok(()),
         }
     }
 }
@@ -64,11 +66,18 @@ impl Link {
         }
     }
 
-    fn find(&self, gateway: GatewayId, conn: ConnId, kind: String, region: String) -> Result<(), Refused<ToNode>> {
+    fn find(
+        &self,
+        gateway: GatewayId,
+        conn: ConnId,
+        kind: String,
+        region: String,
+        make: bool,
+    ) -> Result<(), Refused<ToNode>> {
         let room = self.room_for((gateway, conn), &kind, &region);
         self.host.send(gateway, ToGateway::Found { conn, room }).map_err(|refused| {
             self.host.finder.lock().release((gateway, conn));
-            let back = ToNode::Find { gateway, conn, kind, region };
+            let back = ToNode::Find { gateway, conn, kind, region, make };
             match refused {
                 Refused::Full(_) => Refused::Full(back),
                 Refused::Closed(_) => Refused::Closed(back),

@@ -184,7 +184,12 @@ pub(super) fn give(clients: &mut [Client], message: &ToGateway) -> Vec<(usize, V
             }
         }
         ToGateway::Left { .. } => {}
-        ToGateway::Found { .. } | ToGateway::Attached(_) | ToGateway::Refused { .. } => {
+        ToGateway::Found { .. }
+        | ToGateway::Attached(_)
+        | ToGateway::Refused { .. }
+        | ToGateway::NotOwner { .. }
+        | ToGateway::Moved { .. }
+        | ToGateway::Gone { .. } => {
             panic!("a world does not send {message:?}")
         }
     }

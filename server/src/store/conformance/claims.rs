@@ -50,9 +50,9 @@ pub(super) async fn a_live_holder_is_not_overrun(subject: Subject) -> Outcome {
     refused("live holder", "Held", store.acquire(&shard(1), &b, seen(&fence), Term(0)).await)?;
     // Lapsed alone is not enough: the tombstone counts, and it is written by the store's clock.
     subject.advance(TTL + Duration::from_secs(1)).await;
-    ok("beat", store.heartbeat(&b, TTL).await)?;
+    ok("beat", store.heartbeat(&b, TTL, Term(0)).await)?;
     refused("lapsed holder", "Held", store.acquire(&shard(1), &b, seen(&fence), Term(0)).await)?;
-    equal("expire", ok("expire", store.expire(fence.incarnation()).await)?, true)?;
+    equal("expire", ok("expire", store.expire(fence.incarnation(), None).await)?, true)?;
     let taken = ok("takeover", store.acquire(&shard(1), &b, seen(&fence), Term(0)).await)?;
     holds("the term grew", taken.term() > fence.term())?;
     let history = ok("history", store.history(&shard(1)).await)?;
@@ -93,7 +93,7 @@ pub(super) async fn terms_grow_over_owners_floors_and_time(subject: Subject) -> 
     let fourth = store.acquire(&shard(1), &a, Some((None, third.term())), Term(0)).await;
     let fourth = ok("acquire", fourth)?;
     equal("above the released term", fourth.term(), Term(third.term().0 + 1))?;
-    let (_, floor) = ok("beat", store.heartbeat(&a, TTL).await)?;
+    let (_, floor) = ok("beat", store.heartbeat(&a, TTL, Term(0)).await)?;
     equal("heartbeats spread the highest term", floor, fourth.term())?;
     let beyond = store.acquire(&shard(2), &a, None, Term(u64::MAX)).await;
     refused("a floor beyond all terms", "Invalid", beyond)
@@ -181,18 +181,22 @@ pub(super) async fn routes_tell_changes(subject: Subject) -> Outcome {
     equal("nothing new", (three, changed.len()), (two, 0))
 }
 
-pub(super) async fn claims_are_listed_in_pages(subject: Subject) -> Outcome {
+pub(super) async fn claims_are_read_by_their_keys(subject: Subject) -> Outcome {
     let store = &subject.store;
     let a = member(store, "a#1").await?;
-    for key in ["daemon/regions@8/1", "shard/1", "shard/2", "shard/3"] {
+    for key in ["daemon/regions@8/1", "shard/1", "shard/3"] {
         ok("acquire", store.acquire(&Key::named(key), &a, None, Term(0)).await)?;
     }
-    let page = async |after: Option<Key>| -> Result<Vec<String>, String> {
-        let claims = ok("claims", store.claims("shard/", after, 2).await)?;
-        Ok(claims.into_iter().map(|c| c.key.to_string()).collect())
-    };
-    equal("first page", page(None).await?, vec!["shard/1".to_owned(), "shard/2".to_owned()])?;
-    equal("second page", page(Some(Key::named("shard/2"))).await?, vec!["shard/3".to_owned()])
+    let wanted = ["shard/3", "shard/2", "daemon/regions@8/1"];
+    let claims = ok("claims", store.claims(wanted.iter().map(|key| Key::named(key)).collect()).await)?;
+    let keys = claims.into_iter().map(|claim| claim.key.to_string()).collect::<Vec<_>>();
+    equal(
+        "those ever claimed, in the order asked for",
+        keys,
+        vec!["shard/3".to_owned(), "daemon/regions@8/1".to_owned()],
+    )?;
+    let many = (0..=limits::LISTING as u32).map(|n| Key::shard(ShardId(n))).collect();
+    refused("too many keys", "Invalid", store.claims(many).await)
 }
 
 pub(super) async fn history_is_bounded_and_in_order(subject: Subject) -> Outcome {

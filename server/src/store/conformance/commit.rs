@@ -103,7 +103,7 @@ pub(super) async fn rooms_are_loaded_listed_and_deleted(subject: Subject) -> Out
     equal("deleted", ok("load", store.load(&rooms[0]).await)?, None)?;
     let work = ok("work", store.work(ShardId(1), None, 10).await)?;
     equal("its work went with it", work.into_iter().map(|i| i.id.room).collect(), vec![rooms[1].clone()])?;
-    equal("and is not due", ok("due", store.due(ShardId(1), Wall(2), 10).await)?.len(), 1)?;
+    equal("and is not due", ok("due", store.due(ShardId(1), Wall(2), None, 10).await)?.len(), 1)?;
     // A room of the same name is a new one.
     commit(store, &fence, 3, stores(vec![checkpoint(&rooms[0], &fence, 1, 1, 10)])).await.map(drop)
 }
@@ -182,7 +182,7 @@ pub(super) async fn a_refused_batch_changes_nothing(subject: Subject) -> Outcome
     refused("a missing item", "Conflict", store.commit(&fence, SHARDS, 1, batch).await)?;
     equal("no checkpoint", ok("load", store.load(&room).await)?, None)?;
     equal("no item", ok("work", store.work(ShardId(1), None, 10).await)?, vec![])?;
-    equal("nothing due", ok("due", store.due(ShardId(1), Wall(9), 10).await)?, vec![])?;
+    equal("nothing due", ok("due", store.due(ShardId(1), Wall(9), None, 10).await)?, vec![])?;
     equal("no grant", ok("outbox", store.outbox(ShardId(1), 0, 10).await)?, vec![])?;
     equal("the number is free", commit(store, &fence, 1, Batch::default()).await?, vec![])
 }

@@ -10,21 +10,21 @@ use crate::store::Status;
 pub(super) async fn a_lease_is_renewed_and_lapses(subject: Subject) -> Outcome {
     let store = &subject.store;
     let a = member(store, "a#1").await?;
-    let (beats, _) = ok("beat", store.heartbeat(&a, TTL).await)?;
+    let (beats, _) = ok("beat", store.heartbeat(&a, TTL, Term(0)).await)?;
     equal("beats", beats, 1)?;
     subject.advance(TTL - Duration::from_secs(1)).await;
-    equal("expire before the lease ends", ok("expire", store.expire(&a).await)?, false)?;
-    let (beats, _) = ok("beat", store.heartbeat(&a, TTL).await)?;
+    equal("expire before the lease ends", ok("expire", store.expire(&a, None).await)?, false)?;
+    let (beats, _) = ok("beat", store.heartbeat(&a, TTL, Term(0)).await)?;
     equal("beats", beats, 2)?;
     subject.advance(TTL - Duration::from_secs(1)).await;
-    equal("expire after a renewal", ok("expire", store.expire(&a).await)?, false)?;
+    equal("expire after a renewal", ok("expire", store.expire(&a, None).await)?, false)?;
     // A heartbeat after the lapse is accepted as long as nobody wrote the tombstone.
     subject.advance(TTL + Duration::from_secs(1)).await;
-    ok("late beat", store.heartbeat(&a, TTL).await)?;
-    equal("expire after a late beat", ok("expire", store.expire(&a).await)?, false)?;
+    ok("late beat", store.heartbeat(&a, TTL, Term(0)).await)?;
+    equal("expire after a late beat", ok("expire", store.expire(&a, None).await)?, false)?;
     subject.advance(TTL + Duration::from_secs(1)).await;
-    equal("expire after the lapse", ok("expire", store.expire(&a).await)?, true)?;
-    refused("beat of the buried", "Tombstoned", store.heartbeat(&a, TTL).await)
+    equal("expire after the lapse", ok("expire", store.expire(&a, None).await)?, true)?;
+    refused("beat of the buried", "Tombstoned", store.heartbeat(&a, TTL, Term(0)).await)
 }
 
 pub(super) async fn a_tombstone_is_for_ever(subject: Subject) -> Outcome {
@@ -32,18 +32,18 @@ pub(super) async fn a_tombstone_is_for_ever(subject: Subject) -> Outcome {
     let a = member(store, "a#1").await?;
     ok("deregister", store.deregister(&a).await)?;
     ok("deregister again", store.deregister(&a).await)?;
-    refused("beat", "Tombstoned", store.heartbeat(&a, TTL).await)?;
+    refused("beat", "Tombstoned", store.heartbeat(&a, TTL, Term(0)).await)?;
     refused("register", "Tombstoned", store.register(&a, info("a#1"), TTL).await)?;
     refused("status", "Tombstoned", store.set_status(&a, Status::Serving).await)?;
-    equal("expire", ok("expire", store.expire(&a).await)?, true)
+    equal("expire", ok("expire", store.expire(&a, None).await)?, true)
 }
 
 pub(super) async fn an_absent_member_counts_as_buried(subject: Subject) -> Outcome {
     let store = &subject.store;
     let a = incarnation("a#1")?;
-    refused("beat", "Tombstoned", store.heartbeat(&a, TTL).await)?;
+    refused("beat", "Tombstoned", store.heartbeat(&a, TTL, Term(0)).await)?;
     refused("status", "Tombstoned", store.set_status(&a, Status::Serving).await)?;
-    equal("expire", ok("expire", store.expire(&a).await)?, true)?;
+    equal("expire", ok("expire", store.expire(&a, None).await)?, true)?;
     refused("register after that", "Tombstoned", store.register(&a, info("a#1"), TTL).await)
 }
 
@@ -51,7 +51,7 @@ pub(super) async fn a_register_may_be_repeated(subject: Subject) -> Outcome {
     let store = &subject.store;
     let a = member(store, "a#1").await?;
     ok("status", store.set_status(&a, Status::Serving).await)?;
-    ok("beat", store.heartbeat(&a, TTL).await)?;
+    ok("beat", store.heartbeat(&a, TTL, Term(0)).await)?;
     member(store, "a#1").await?;
     let members = ok("members", store.members().await)?;
     equal("after a late repeat", members.iter().map(|m| (m.status, m.beats)).collect(), vec![(Status::Serving, 1)])?;
@@ -84,6 +84,6 @@ pub(super) async fn constants_are_agreed_once(subject: Subject) -> Outcome {
     equal("value", ok("get", store.agree_or_get("shards", "64").await)?, "256".to_owned())?;
     equal("new value", ok("get", store.agree_or_get("secret", "x").await)?, "x".to_owned())?;
     let a = member(store, "a#1").await?;
-    let (_, floor) = ok("beat", store.heartbeat(&a, TTL).await)?;
+    let (_, floor) = ok("beat", store.heartbeat(&a, TTL, Term(0)).await)?;
     equal("floor before any claim", floor, Term(0))
 }

@@ -107,7 +107,7 @@ pub const CHECKS: &[Check] = checks![
     claims::a_transfer_needs_its_manifest,
     claims::after_a_transfer_the_source_is_fenced_off,
     claims::routes_tell_changes,
-    claims::claims_are_listed_in_pages,
+    claims::claims_are_read_by_their_keys,
     claims::history_is_bounded_and_in_order,
     commit::an_old_fence_is_refused_and_changes_nothing,
     commit::a_repeat_gives_the_same_answer_and_a_lower_number_is_refused,

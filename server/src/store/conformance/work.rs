@@ -22,7 +22,7 @@ async fn now(store: &Store) -> Wall {
 }
 
 async fn due(store: &Store, before: Wall) -> Result<Vec<String>, String> {
-    let items = ok("due", store.due(SHARD, before, 10).await)?;
+    let items = ok("due", store.due(SHARD, before, None, 10).await)?;
     Ok(items.into_iter().map(|item| item.id.key.to_string()).collect())
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn work_comes_due_in_order(subject: Subject) -> Outcome {
     equal("at the due time", due(store, at(10)).await?, vec!["first".to_owned()])?;
     let all = ["first", "second", "third"].map(str::to_owned).to_vec();
     equal("earliest first", due(store, at(30)).await?, all)?;
-    equal("limit", ok("due", store.due(SHARD, at(30), 2).await)?.len(), 2)?;
+    equal("limit", ok("due", store.due(SHARD, at(30), None, 2).await)?.len(), 2)?;
     equal("not overdue", ok("overdue", store.overdue(SHARD).await)?, 0)?;
     subject.advance(Duration::from_secs(21)).await;
     equal("overdue by the store's clock", ok("overdue", store.overdue(SHARD).await)?, 2)?;

@@ -82,7 +82,8 @@ mod tests {
     fn a_full_lane_refuses_and_leaves_the_urgent_one_open() {
         let queue = Queue::default();
         let normal = || job(Command::Overdue { shard: ShardId(1) });
-        let urgent = || job(Command::Expire { incarnation: IncarnationId::new("a#1").expect("valid") });
+        let urgent =
+            || job(Command::Expire { incarnation: IncarnationId::new("a#1").expect("valid"), stood_still: None });
         for _ in 0..LANE {
             assert!(queue.push(normal()));
         }

@@ -150,11 +150,13 @@ pub(super) fn claim(step: &Step<'_, '_>, key: &Key) -> Result<Reply, Error> {
     Ok(Reply::Claim(step.get::<ClaimRow>(&keys::claim(key))?.map(|row| row.claim)))
 }
 
-pub(super) fn list(step: &Step<'_, '_>, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Reply, Error> {
-    let prefix = [keys::CLAIMS, prefix.as_bytes()].concat();
-    let after = after.map(keys::claim);
-    let rows: Vec<ClaimRow> = step.list(&prefix, after.as_deref(), limit)?;
-    Ok(Reply::Claims(rows.into_iter().map(|row| row.claim).collect()))
+pub(super) fn list(step: &Step<'_, '_>, wanted: &[Key]) -> Result<Reply, Error> {
+    limits::at_most("claims asked for", wanted.len(), limits::LISTING, "keys")?;
+    let mut claims = Vec::with_capacity(wanted.len());
+    for key in wanted {
+        claims.extend(step.get::<ClaimRow>(&keys::claim(key))?.map(|row| row.claim));
+    }
+    Ok(Reply::Claims(claims))
 }
 
 pub(super) fn routes(step: &Step<'_, '_>, since: u64) -> Result<Reply, Error> {

@@ -14,7 +14,6 @@ pub(super) const ROUTES: &[u8] = b"meta/routes";
 pub(super) const FORMAT: &[u8] = b"meta/format";
 pub(super) const MEMBERS: &[u8] = b"member/";
 pub(super) const ROUTE_LOG: &[u8] = b"routelog/";
-pub(super) const CLAIMS: &[u8] = b"claim/";
 pub(super) const SESSION_TIMES: &[u8] = b"sessiontime/";
 
 pub(super) fn number(n: u64) -> String {

@@ -72,21 +72,38 @@ pub(super) fn register(
     Ok(Reply::Done)
 }
 
-pub(super) fn heartbeat(step: &mut Step<'_, '_>, incarnation: &IncarnationId, ttl: Duration) -> Result<Reply, Error> {
+pub(super) fn heartbeat(
+    step: &mut Step<'_, '_>,
+    incarnation: &IncarnationId,
+    ttl: Duration,
+    floor: Term,
+) -> Result<Reply, Error> {
+    if floor.0 > limits::TERM {
+        return Err(Error::Invalid(format!("floor {floor}; at most {}", limits::TERM)));
+    }
     let mut member = live(step, incarnation)?;
     member.beats += 1;
     // Never shorter than what its holder already counts on.
     member.lease_until = member.lease_until.max(step.now.plus(ttl));
     step.put(&keys::member(incarnation.as_str()), &member)?;
-    let floor = step.get::<Term>(keys::TERM)?.unwrap_or_default();
+    let highest = step.get::<Term>(keys::TERM)?.unwrap_or_default();
+    if floor > highest {
+        step.put(keys::TERM, &floor)?;
+    }
+    let floor = floor.max(highest);
     Ok(Reply::Beat { beats: member.beats, floor })
 }
 
-pub(super) fn expire(step: &mut Step<'_, '_>, incarnation: &IncarnationId) -> Result<Reply, Error> {
+pub(super) fn expire(
+    step: &mut Step<'_, '_>,
+    incarnation: &IncarnationId,
+    stood_still: Option<u64>,
+) -> Result<Reply, Error> {
     if buried(step, incarnation)? {
         return Ok(Reply::Expired(true));
     }
-    if find(step, incarnation)?.is_some_and(|member| member.lease_until >= step.now) {
+    let lives = |member: Member| member.lease_until >= step.now && stood_still != Some(member.beats);
+    if find(step, incarnation)?.is_some_and(lives) {
         return Ok(Reply::Expired(false));
     }
     bury(step, incarnation)?;

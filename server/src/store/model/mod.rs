@@ -172,8 +172,8 @@ pub fn bury_members(kv: &mut dyn Kv, rules: &Rules, now: Wall) -> Result<usize, 
 fn dispatch(step: &mut Step<'_, '_>, command: Command) -> Result<Reply, Error> {
     match command {
         Command::Register { incarnation, info, ttl } => members::register(step, incarnation, info, ttl),
-        Command::Heartbeat { incarnation, ttl } => members::heartbeat(step, &incarnation, ttl),
-        Command::Expire { incarnation } => members::expire(step, &incarnation),
+        Command::Heartbeat { incarnation, ttl, floor } => members::heartbeat(step, &incarnation, ttl, floor),
+        Command::Expire { incarnation, stood_still } => members::expire(step, &incarnation, stood_still),
         Command::SetStatus { incarnation, status } => members::set_status(step, &incarnation, status),
         Command::Members => members::list(step),
         Command::Deregister { incarnation } => members::deregister(step, &incarnation),
@@ -186,7 +186,7 @@ fn dispatch(step: &mut Step<'_, '_>, command: Command) -> Result<Reply, Error> {
         }
         Command::Release { fence } => claims::release(step, &fence),
         Command::Claim { key } => claims::claim(step, &key),
-        Command::Claims { prefix, after, limit } => claims::list(step, &prefix, after.as_ref(), limit),
+        Command::Claims { keys } => claims::list(step, &keys),
         Command::Routes { since } => claims::routes(step, since),
         Command::History { key } => claims::history(step, &key),
 
@@ -198,7 +198,7 @@ fn dispatch(step: &mut Step<'_, '_>, command: Command) -> Result<Reply, Error> {
         }
         Command::Commit { fence, shards, number, batch } => commit::commit(step, &fence, shards, number, batch),
 
-        Command::Due { shard, before, limit } => work::due(step, shard, before, limit),
+        Command::Due { shard, before, after, limit } => work::due(step, shard, before, after.as_ref(), limit),
         Command::Overdue { shard } => work::overdue(step, shard),
         Command::Work { shard, after, limit } => {
             let after = after.map(|id| keys::item(shard, &id));

@@ -88,7 +88,8 @@ fn terms_that_differ_in_the_last_digit_are_told_apart() {
 #[test]
 fn time_and_terms_do_not_follow_a_clock_that_goes_back() {
     let (mut rows, fence) = owned();
-    at(&mut rows, 1_000, Command::Heartbeat { incarnation: node(), ttl: Duration::from_secs(9) }).expect("beats");
+    at(&mut rows, 1_000, Command::Heartbeat { incarnation: node(), ttl: Duration::from_secs(9), floor: Term(0) })
+        .expect("beats");
     let stamped = apply(&mut rows, &rules(), Wall(5), Command::Members);
     assert_eq!(stamped.at, Wall(START + 1_000 * SECOND));
     let term = {

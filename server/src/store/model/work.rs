@@ -179,11 +179,18 @@ fn put_item(step: &mut Step<'_, '_>, shard: ShardId, item: &WorkItem) -> Result<
     Ok(())
 }
 
-pub(super) fn due(step: &Step<'_, '_>, shard: ShardId, before: Wall, limit: usize) -> Result<Reply, Error> {
+pub(super) fn due(
+    step: &Step<'_, '_>,
+    shard: ShardId,
+    before: Wall,
+    after: Option<&(Wall, WorkId)>,
+    limit: usize,
+) -> Result<Reply, Error> {
     let prefix = keys::due_items(shard);
+    let after = after.map(|(at, id)| keys::due(shard, *at, id));
     let before = keys::number(before.0);
     let mut items = Vec::new();
-    for (key, value) in step.kv.scan(&prefix, None, limit.min(limits::LISTING))? {
+    for (key, value) in step.kv.scan(&prefix, after.as_deref(), limit.min(limits::LISTING))? {
         if key[prefix.len()..prefix.len() + before.len()] > *before.as_bytes() {
             break;
         }

@@ -244,7 +244,7 @@ impl Writer {
             return;
         }
         let before = now.plus(WORK_HORIZON);
-        match self.host.call(Command::Due { shard: self.shard.id, before, limit: ITEMS }).await {
+        match self.host.call(Command::Due { shard: self.shard.id, before, after: None, limit: ITEMS }).await {
             Ok(Reply::Work(items)) => {
                 let cut = items.len() >= ITEMS;
                 self.near.refill(items, before, cut);

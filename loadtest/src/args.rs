@@ -33,6 +33,8 @@ pub(crate) enum Scenario {
     BadClients,
     /// Bots play while the server is killed and restarted; then every input and grant is audited.
     Kill,
+    /// Bots play on a cluster while room nodes are killed or stopped and the store goes away; then everything is audited.
+    Takeover,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -87,15 +89,27 @@ pub(crate) struct RunArgs {
     /// Bad clients (bad-clients).
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) bad: u32,
-    /// The server's binary (kill).
+    /// The server's binary (kill, takeover).
     #[arg(long)]
     pub(crate) server_bin: Option<PathBuf>,
-    /// A further argument for `PATH serve`; may be repeated (kill).
+    /// A further argument for `PATH serve`; may be repeated (kill, takeover).
     #[arg(long, allow_hyphen_values = true)]
     pub(crate) server_arg: Vec<String>,
-    /// How often the server is killed (kill).
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    /// How often the server (kill) or a room node (takeover) is killed.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub(crate) kills: u32,
+    /// Room nodes (takeover).
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=32))]
+    pub(crate) nodes: u32,
+    /// Gateways (takeover).
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub(crate) gateways: u32,
+    /// How often a room node is stopped (SIGSTOP) for three leases and goes on (takeover).
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) stops: u32,
+    /// How often the store stands still for 10 s (takeover).
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) outages: u32,
     /// Seed of the bots' choices.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

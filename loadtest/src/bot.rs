@@ -60,7 +60,8 @@ pub(crate) enum Phase {
 /// What all bots of a run share.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) target: Target,
+    /// Gateways; bots are spread evenly.
+    pub(crate) targets: Vec<Target>,
     pub(crate) kind: String,
     pub(crate) region: String,
     pub(crate) rooms: u32,
@@ -75,10 +76,10 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(target: Target, args: &crate::args::RunArgs, audit: bool) -> Self {
+    pub(crate) fn new(targets: Vec<Target>, args: &crate::args::RunArgs, audit: bool) -> Self {
         let period = (args.input_rate > 0.0).then(|| Duration::from_secs_f64(1.0 / args.input_rate.min(1000.0)));
         Self {
-            target,
+            targets,
             kind: args.kind.clone(),
             region: args.region.clone(),
             rooms: args.room_count(),
@@ -253,7 +254,10 @@ impl Bot {
         let opened = {
             // The gate is closed only with the runtime.
             let Ok(_permit) = self.worker.gate.acquire().await else { return End::Left };
-            net::websocket(&self.plan.target, Group::Bots, self.index).await
+            // Not by the room's number: players of one room sit behind different gateways.
+            let nth = (self.index / self.plan.rooms) as usize % self.plan.targets.len().max(1);
+            let Some(target) = self.plan.targets.get(nth) else { return End::Left };
+            net::websocket(target, Group::Bots, self.index).await
         };
         let mut socket = match opened {
             Ok(socket) => socket,

@@ -47,6 +47,25 @@ impl Launch {
         Self { program: program.to_owned(), args, ready_file, log: folder.join("server.log"), cpu: None }
     }
 
+    /// `PATH serve` as a part of a cluster on the store at `store`, with all ports on loopback and any port.
+    pub(crate) fn member(program: &Path, folder: &Path, name: &str, role: &str, store: &str, more: &[String]) -> Self {
+        let ready_file = folder.join(format!("{name}.json"));
+        let mut args: Vec<String> = vec!["serve".into(), "--ready-file".into(), ready_file.display().to_string()];
+        let settings = [
+            format!("node.name={name}"),
+            format!("node.roles=[\"{role}\"]"),
+            format!("store.url={store}"),
+            "gateway.listen=127.0.0.1:0".into(),
+            "admin.listen=127.0.0.1:0".into(),
+            "link.listen=127.0.0.1:0".into(),
+        ];
+        for setting in settings {
+            args.extend(["--set".to_owned(), setting]);
+        }
+        args.extend_from_slice(more);
+        Self { program: program.to_owned(), args, ready_file, log: folder.join(format!("{name}.log")), cpu: None }
+    }
+
     /// Starts it and waits until it is ready.
     ///
     /// # Errors
@@ -69,9 +88,11 @@ impl Launch {
             }
             // A file that is half written is read again.
             if let Ok(text) = std::fs::read_to_string(&self.ready_file)
-                && let Ok((url, pid)) = run::ready(&text)
+                && let Ok(file) = serde_json::from_str::<serde_json::Value>(&text)
             {
-                (running.url, running.pid) = (url, pid);
+                // A room node has no port for players.
+                (running.url, running.pid) = run::ready(&text).unwrap_or_default();
+                running.pid = running.pid.or(file["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()));
                 return Ok(running);
             }
             anyhow::ensure!(begin.elapsed() < READY_TIME, "the server was not ready in time: {}", self.last_words());
@@ -117,6 +138,16 @@ impl Running {
     /// When the system refuses.
     pub(crate) async fn kill(mut self) -> anyhow::Result<()> {
         Ok(self.child.kill().await?)
+    }
+
+    /// Stops it where it stands (SIGSTOP), or lets it go on (SIGCONT).
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) fn pause(&self, stopped: bool) -> anyhow::Result<()> {
+        let id = self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let pid = id.context("the process has ended")?;
+        Ok(kill_process(pid, if stopped { Signal::STOP } else { Signal::CONT })?)
     }
 
     /// Asks it to stop (SIGTERM) and waits; returns whether it ended with 0 in time.

@@ -63,6 +63,11 @@ impl Fleet {
         sum
     }
 
+    /// A handle to the counts that outlives a measurement.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts(self.workers.clone())
+    }
+
     /// Times are recorded while `on`.
     pub(crate) fn measure(&self, on: bool) {
         self.workers.iter().for_each(|worker| worker.shard.lock().measuring = on);
@@ -114,6 +119,27 @@ impl Fleet {
             records.extend(thread.join().map_err(|_| anyhow::anyhow!("a thread of bots panicked"))??);
         }
         Ok((stats, records))
+    }
+}
+
+/// The threads' counts.
+pub(crate) struct Counts(Vec<Arc<Worker>>);
+
+impl Counts {
+    /// Times between terms so far.
+    pub(crate) fn terms(&self) -> Times {
+        let mut sum = Times::default();
+        self.0.iter().for_each(|worker| sum.add(&worker.shard.lock().terms));
+        sum
+    }
+
+    /// Rollbacks announced and connections lost so far.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        let of = |worker: &Arc<Worker>| {
+            let stats = worker.shard.lock();
+            (stats.counters.rolled_back, stats.drop_count())
+        };
+        self.0.iter().map(of).fold((0, 0), |(back, lost), (b, l)| (back + b, lost + l))
     }
 }
 

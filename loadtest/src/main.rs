@@ -13,6 +13,7 @@ mod bad;
 mod baseline;
 mod bot;
 mod child;
+mod cluster;
 mod fleet;
 mod host;
 mod net;
@@ -45,6 +46,7 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<u8> {
             Scenario::Play => scenario::play(&cli.run).await,
             Scenario::BadClients => scenario::bad_clients::run(&cli.run).await,
             Scenario::Kill => scenario::kill::run(&cli.run).await,
+            Scenario::Takeover => scenario::takeover::run(&cli.run).await,
         },
     }
 }

@@ -66,6 +66,7 @@ pub(crate) fn figures(scenario: &str, outcome: &Outcome, verdict: &Verdict, more
         "latency_ms": times(&stats.latency),
         "tick_lateness_ms": times(&stats.lateness),
         "pause_ms": times(&stats.pauses),
+        "between_terms_ms": times(&stats.terms),
         "join_ms": times(&stats.join_time),
         "resume_ms": times(&stats.resume_time),
         "own_lag_ms": times(&stats.own_lag),
@@ -155,6 +156,9 @@ fn details(outcome: &Outcome) -> String {
     line("input to visible", spread(&stats.latency));
     line("tick lateness", spread(&stats.lateness));
     line("longest pause", format!("{:.1} ms", stats.pauses.max_ms()));
+    if stats.terms.count() > 0 {
+        line("between terms", spread(&stats.terms));
+    }
     line(
         "frames",
         format!(

@@ -71,6 +71,8 @@ pub(crate) struct Outcome {
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) target: Target,
+    /// Further gateways of the same cluster.
+    pub(crate) more_targets: Vec<Target>,
     pub(crate) pid: Option<u32>,
     pub(crate) threads: u32,
 }
@@ -89,7 +91,12 @@ impl Setup {
         host::raise_file_limit(args.players + more_sockets).map_err(anyhow::Error::msg)?;
         let all = host::processors();
         let default = if target.is_loopback() { (all / 2).max(1) } else { all };
-        Ok(Self { target, pid: args.pid.or(pid), threads: args.threads.unwrap_or(default).min(args.players) })
+        Ok(Self {
+            target,
+            more_targets: Vec::new(),
+            pid: args.pid.or(pid),
+            threads: args.threads.unwrap_or(default).min(args.players),
+        })
     }
 }
 
@@ -124,7 +131,8 @@ pub(crate) async fn assemble(
     audit: bool,
     bar: &ProgressBar,
 ) -> anyhow::Result<(Fleet, Duration)> {
-    let plan = Arc::new(Plan::new(setup.target.clone(), args, audit));
+    let targets = std::iter::once(&setup.target).chain(&setup.more_targets).cloned().collect();
+    let plan = Arc::new(Plan::new(targets, args, audit));
     let started = Instant::now();
     let fleet = Fleet::start(plan, args.players, setup.threads, args.ramp_time())?;
     loop {

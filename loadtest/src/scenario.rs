@@ -3,6 +3,7 @@
 pub(crate) mod bad_clients;
 pub(crate) mod compare;
 pub(crate) mod kill;
+pub(crate) mod takeover;
 
 use serde_json::Value;
 

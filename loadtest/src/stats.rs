@@ -113,6 +113,10 @@ counters! {
     went_back,
     /// Takeovers announced.
     rolled_back,
+    /// Announced a second time for one term.
+    rolled_back_again,
+    /// Terms that began while a seat was shown frames.
+    terms_begun,
     /// Inputs whose send time came.
     planned,
     /// Inputs sent for the first time.
@@ -159,6 +163,8 @@ pub(crate) struct Stats {
     pub(crate) lateness: Times,
     /// Between two frames, whatever their ticks.
     pub(crate) pauses: Times,
+    /// Between the last frame of a term and the first of the next one, on one connection.
+    pub(crate) terms: Times,
     /// From opening the connection to the seat.
     pub(crate) join_time: Times,
     /// From a drop to the seat again.
@@ -190,6 +196,7 @@ impl Stats {
         self.recent.add(&other.recent);
         self.lateness.add(&other.lateness);
         self.pauses.add(&other.pauses);
+        self.terms.add(&other.terms);
         self.join_time.add(&other.join_time);
         self.resume_time.add(&other.resume_time);
         self.own_lag.add(&other.own_lag);

@@ -53,6 +53,10 @@ pub(crate) struct State {
     last_frame: Option<Instant>,
     /// The next frame is the first on this connection: its distance says nothing about ticks.
     fresh: bool,
+    /// No frame has come on this connection yet.
+    reconnected: bool,
+    /// Term whose takeover was announced last.
+    rolled_back_in: Option<Term>,
     /// One bot per room follows the state as a client would.
     view: Option<View>,
     /// Remember grants and the count of inputs.
@@ -79,6 +83,8 @@ impl State {
             dropped: None,
             last_frame: None,
             fresh: true,
+            reconnected: true,
+            rolled_back_in: None,
             view: follow.then(View::default),
             audit,
             grants: Vec::new(),
@@ -90,6 +96,7 @@ impl State {
     /// A connection begins: the first message.
     pub(crate) fn hello(&mut self, now: Instant) -> Vec<u8> {
         (self.opened, self.playing, self.fresh, self.moving) = (now, false, true, None);
+        self.reconnected = true;
         let table = self.table.as_ref().map(|(hash, _)| *hash);
         encoded(&ClientMessage::Hello { protocol: PROTOCOL, token: self.token.as_deref(), table })
     }
@@ -175,7 +182,10 @@ impl State {
                 }
             }
             ServerMessage::Move { after, .. } => self.moving = Some(now + Duration::from_millis(u64::from(after))),
-            ServerMessage::RolledBack { .. } => stats.counters.rolled_back += 1,
+            ServerMessage::RolledBack { term, .. } => {
+                stats.counters.rolled_back += 1;
+                stats.counters.rolled_back_again += u64::from(self.rolled_back_in.replace(term) == Some(term));
+            }
             ServerMessage::Refused { code, .. } => {
                 stats.counters.refused += 1;
                 self.refused += 1;
@@ -278,11 +288,16 @@ impl State {
         if let Some(last) = self.last_frame.filter(|_| stats.measuring) {
             let gap = now.saturating_duration_since(last);
             stats.pauses.record(gap);
+            if term != this.0 && !self.reconnected {
+                stats.terms.record(gap);
+            }
             if !self.fresh {
                 let expected = seat.period.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX));
                 stats.lateness.record(gap.saturating_sub(expected));
             }
         }
+        stats.counters.terms_begun += u64::from(term != this.0 && term.0 > 0);
+        self.reconnected = false;
         seat.shown = this;
         self.last_frame = Some(now);
         self.fresh = false;

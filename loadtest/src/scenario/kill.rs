@@ -101,7 +101,7 @@ async fn keep_killing(args: &RunArgs, launch: &Launch, server: Running) -> anyho
     Ok((server, down))
 }
 
-fn check_bots(args: &RunArgs, outcome: &Outcome, audit: &mut Audit, verdict: &mut verdict::Verdict) {
+pub(super) fn check_bots(args: &RunArgs, outcome: &Outcome, audit: &mut Audit, verdict: &mut verdict::Verdict) {
     outcome.records.iter().for_each(|record| audit.inputs(record));
     let counters = &outcome.stats.counters;
     verdict.check("seats lost", counters.seats_lost == 0, counters.seats_lost, 0);
@@ -112,7 +112,7 @@ fn check_bots(args: &RunArgs, outcome: &Outcome, audit: &mut Audit, verdict: &mu
     verdict.check("bots in a room", joined, counters.joins, args.players);
 }
 
-async fn check_ledgers(launch: &Launch, records: &[Record], audit: &mut Audit) -> anyhow::Result<()> {
+pub(super) async fn check_ledgers(launch: &Launch, records: &[Record], audit: &mut Audit) -> anyhow::Result<()> {
     for record in records {
         let Some(player) = &record.player else { continue };
         let output = verb(launch, &["ledger", "show", player.as_str(), "--json", "--limit", LINES]).await?;
@@ -123,7 +123,7 @@ async fn check_ledgers(launch: &Launch, records: &[Record], audit: &mut Audit) -
 }
 
 /// One owner per term, terms grow, each item done once: the server's own records must say so.
-async fn check_history(launch: &Launch, verdict: &mut verdict::Verdict) -> anyhow::Result<()> {
+pub(super) async fn check_history(launch: &Launch, verdict: &mut verdict::Verdict) -> anyhow::Result<()> {
     let (code, output) = verb(launch, &["history", "check", "--json"]).await?;
     let problems = serde_json::from_str::<Value>(&output).map(|report| report["problems"].to_string());
     verdict.check("history check", code == Some(0), problems.unwrap_or(output), "no problem");

@@ -1,0 +1,151 @@
+//! A whole cluster as child processes on loopback: Redis, room nodes, gateways.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    process::{Child, Command},
+    time::{sleep, timeout},
+};
+
+use crate::{
+    args::RunArgs,
+    child::{Launch, Running},
+    net::Target,
+};
+
+/// Time for Redis to answer after its start.
+const REDIS_TIME: Duration = Duration::from_secs(10);
+/// Ports tried for Redis, which cannot choose one itself.
+const PORTS: usize = 10;
+
+/// A Redis server that forgets nothing it acknowledged; dropped, it is killed.
+#[derive(Debug)]
+pub(crate) struct Redis {
+    child: Child,
+    pub(crate) url: String,
+}
+
+impl Redis {
+    /// Starts one on a free port, its data under `folder`.
+    ///
+    /// # Errors
+    /// When `redis-server` is not installed or does not answer.
+    pub(crate) async fn start(folder: &Path) -> anyhow::Result<Self> {
+        let data = folder.join("redis");
+        std::fs::create_dir_all(&data)?;
+        for _ in 0..PORTS {
+            let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+            let log = std::fs::File::options().create(true).append(true).open(folder.join("redis.log"))?;
+            let mut command = Command::new("redis-server");
+            let port_text = port.to_string();
+            command.args(["--port", &port_text, "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
+            command.args(["--appendfsync", "always", "--dir"]).arg(&data);
+            command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).kill_on_drop(true);
+            let mut child = command.spawn().context("redis-server cannot be started: is it installed?")?;
+            let begin = Instant::now();
+            // Another process may have taken the port in between: then this one has ended, and the next port is tried.
+            while child.try_wait()?.is_none() {
+                if answers(port).await {
+                    return Ok(Self { child, url: format!("redis://127.0.0.1:{port}") });
+                }
+                anyhow::ensure!(begin.elapsed() < REDIS_TIME, "redis-server did not answer in time");
+                sleep(Duration::from_millis(20)).await;
+            }
+        }
+        anyhow::bail!("redis-server ended {PORTS} times at its start; see redis.log")
+    }
+
+    /// Stops it where it stands (SIGSTOP), or lets it go on (SIGCONT): connections stay open and nobody answers.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) fn pause(&self, stopped: bool) -> anyhow::Result<()> {
+        let id = self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let pid = id.context("redis-server has ended")?;
+        Ok(kill_process(pid, if stopped { Signal::STOP } else { Signal::CONT })?)
+    }
+}
+
+async fn answers(port: u16) -> bool {
+    let ask = async {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+        stream.write_all(b"PING\r\n").await.ok()?;
+        let mut answer = [0; 5];
+        stream.read_exact(&mut answer).await.ok()?;
+        (&answer == b"+PONG").then_some(())
+    };
+    matches!(timeout(Duration::from_millis(500), ask).await, Ok(Some(())))
+}
+
+/// One member: how it is started, and the process while it runs.
+pub(crate) struct Member {
+    pub(crate) launch: Launch,
+    pub(crate) running: Option<Running>,
+}
+
+/// Redis, room nodes and gateways.
+pub(crate) struct Cluster {
+    pub(crate) redis: Redis,
+    pub(crate) nodes: Vec<Member>,
+    pub(crate) gateways: Vec<Member>,
+}
+
+impl Cluster {
+    /// Starts everything and waits until it is ready.
+    ///
+    /// # Errors
+    /// When a part cannot be started; the text says which.
+    pub(crate) async fn start(args: &RunArgs, program: &Path, folder: &Path) -> anyhow::Result<Self> {
+        let redis = Redis::start(folder).await?;
+        let start = async |name: String, role: &str| {
+            let launch = Launch::member(program, folder, &name, role, &redis.url, &args.server_arg);
+            let running = launch.start().await.with_context(|| name.clone())?;
+            anyhow::Ok(Member { launch, running: Some(running) })
+        };
+        let (mut nodes, mut gateways) = (Vec::new(), Vec::new());
+        for nth in 1..=args.nodes {
+            nodes.push(start(format!("node-{nth}"), "room").await?);
+        }
+        for nth in 1..=args.gateways {
+            gateways.push(start(format!("gateway-{nth}"), "gateway").await?);
+        }
+        Ok(Self { redis, nodes, gateways })
+    }
+
+    /// Where players connect.
+    ///
+    /// # Errors
+    /// When an address makes no sense.
+    pub(crate) async fn targets(&self) -> anyhow::Result<Vec<Target>> {
+        let mut targets = Vec::new();
+        for gateway in &self.gateways {
+            let running = gateway.running.as_ref().context("a gateway has ended")?;
+            targets.push(Target::resolve(&running.url).await?);
+        }
+        Ok(targets)
+    }
+
+    /// Asks all to stop, gateways first; the names of those that did not end with 0 in time.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) async fn stop(&mut self) -> anyhow::Result<Vec<PathBuf>> {
+        let mut bad = Vec::new();
+        for member in self.gateways.iter_mut().chain(&mut self.nodes) {
+            if let Some(running) = member.running.take()
+                && !running.stop().await?
+            {
+                bad.push(member.launch.log.clone());
+            }
+        }
+        Ok(bad)
+    }
+}

@@ -5,7 +5,7 @@ import { mkdir } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
-import { Server } from './server.mjs';
+import { Redis, Server } from './server.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 const root = resolve(here, '../..');
@@ -172,12 +172,58 @@ const steps = [
     await until(page, 'the arena', () => window.__arena.me()?.name === '__proto__');
     await context.close();
   }],
+  ['a room whose node is killed goes on elsewhere, on the same socket', (t) => takeover(t)],
   ['a planned stop ends with 0', async (t) => {
     if (fake) return 'left out';
     assert.equal(await t.server.stop('SIGTERM'), 0);
     return undefined;
   }],
 ];
+
+/** Two room nodes and a gateway as processes of their own: whoever owns the room is killed, and who plays notices a pause and nothing else. */
+async function takeover(t) {
+  if (fake) return 'left out';
+  const bin = resolve(root, process.env.TENURE_BIN ?? '../target/debug/demo');
+  const redis = await Redis.start();
+  const parts = [];
+  try {
+    for (const [name, role] of [['one', 'room'], ['two', 'room'], ['front', 'gateway']]) {
+      const part = await Server.member(bin, name, role, redis.url);
+      parts.push(part);
+      await part.start();
+    }
+    const page = await open(t.browser, parts[2].play, 'Hedy');
+    const other = await open(t.browser, parts[2].play, 'Alan');
+    await walk(page, other, 'Hedy');
+    await until(page, 'everything saved', () => window.__arena.room.unsaved === 0);
+    const before = { ...(await me(page)), seat: await seat(page), term: await read(page, () => window.__arena.room.term) };
+    // One of the two owns the room: the first that is killed, or the second.
+    for (const [i, part] of parts.slice(0, 2).entries()) {
+      await part.stop('SIGKILL');
+      const moved = page.waitForFunction((term) => window.__arena.room.term > term, before.term, { timeout: 8_000, polling: 50 }).then(() => true, () => false);
+      if (await moved) break;
+      assert.equal(i, 0, 'nobody took the room over');
+      await part.start();
+    }
+    await until(page, 'ticks of the new owner', ([term, tick]) => window.__arena.room.term > term && window.__arena.room.tick !== tick, [before.term, await read(page, () => window.__arena.room.tick)]);
+    await walk(page, other, 'Hedy');
+    const after = { ...(await me(page)), seat: await seat(page) };
+    assert.deepEqual([after.seat, after.entity, after.name], [before.seat, before.entity, before.name]);
+    assert.deepEqual(await read(page, () => [window.__arena.counters.drops, window.__arena.counters.reconnects]), [0, 0], 'the socket was dropped');
+    assert.deepEqual(await read(other, () => [window.__arena.counters.drops, window.__arena.counters.reconnects]), [0, 0], 'the other socket was dropped');
+    const shown = await read(page, () => window.__arena.counters.granted);
+    await until(page, 'the next chest', (n) => window.__arena.counters.granted > n, shown);
+    await page.screenshot({ path: resolve(out, 'takeover.png') });
+    for (const each of [page, other]) await each.context().close();
+  } catch (error) {
+    for (const part of parts) console.error(`the last words of ${part.more[1]}:\n${part.log.slice(-2000)}`);
+    throw error;
+  } finally {
+    for (const part of parts) await part.remove();
+    await redis.remove();
+  }
+  return undefined;
+}
 
 await mkdir(out, { recursive: true });
 const server = fake ? await Server.fake(resolve(root, 'scripts/dev-fake.mjs')) : await Server.real(resolve(root, process.env.TENURE_BIN ?? '../target/debug/demo'));

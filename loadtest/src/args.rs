@@ -107,6 +107,9 @@ pub(crate) struct RunArgs {
     /// How often a room node is stopped (SIGSTOP) for three leases and goes on (takeover).
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) stops: u32,
+    /// How often a room node is cut off for three leases, in turn from the store and from the gateways (takeover).
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) cuts: u32,
     /// How often the store stands still for 10 s (takeover).
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) outages: u32,

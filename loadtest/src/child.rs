@@ -80,7 +80,7 @@ impl Launch {
         let mut command = pinned(&self.program, self.cpu);
         command.args(&self.args).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).kill_on_drop(true);
         let child = command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
-        let mut running = Running { child, url: String::new(), pid: None };
+        let mut running = Running { child, url: String::new(), pid: None, link: None };
         let begin = Instant::now();
         loop {
             if let Some(status) = running.child.try_wait()? {
@@ -92,6 +92,7 @@ impl Launch {
             {
                 // A room node has no port for players.
                 (running.url, running.pid) = run::ready(&text).unwrap_or_default();
+                running.link = file["link"].as_str().and_then(|link| link.rsplit('/').next()?.parse().ok());
                 running.pid = running.pid.or(file["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()));
                 return Ok(running);
             }
@@ -129,6 +130,8 @@ pub(crate) struct Running {
     child: Child,
     pub(crate) url: String,
     pub(crate) pid: Option<u32>,
+    /// Where its links are reached, if it has any.
+    pub(crate) link: Option<std::net::SocketAddr>,
 }
 
 impl Running {

@@ -1,6 +1,7 @@
 //! A whole cluster as child processes on loopback: Redis, room nodes, gateways.
 
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::Stdio,
     time::{Duration, Instant},
@@ -19,6 +20,7 @@ use crate::{
     args::RunArgs,
     child::{Launch, Running},
     net::Target,
+    proxy::Proxy,
 };
 
 /// Time for Redis to answer after its start.
@@ -30,7 +32,7 @@ const PORTS: usize = 10;
 #[derive(Debug)]
 pub(crate) struct Redis {
     child: Child,
-    pub(crate) url: String,
+    pub(crate) addr: SocketAddr,
 }
 
 impl Redis {
@@ -54,7 +56,7 @@ impl Redis {
             // Another process may have taken the port in between: then this one has ended, and the next port is tried.
             while child.try_wait()?.is_none() {
                 if answers(port).await {
-                    return Ok(Self { child, url: format!("redis://127.0.0.1:{port}") });
+                    return Ok(Self { child, addr: SocketAddr::from(([127, 0, 0, 1], port)) });
                 }
                 anyhow::ensure!(begin.elapsed() < REDIS_TIME, "redis-server did not answer in time");
                 sleep(Duration::from_millis(20)).await;
@@ -85,10 +87,29 @@ async fn answers(port: u16) -> bool {
     matches!(timeout(Duration::from_millis(500), ask).await, Ok(Some(())))
 }
 
-/// One member: how it is started, and the process while it runs.
+/// One member: how it is started, the process while it runs, and the networks around it.
 pub(crate) struct Member {
     pub(crate) launch: Launch,
     pub(crate) running: Option<Running>,
+    /// Between it and the store.
+    pub(crate) store: Proxy,
+    /// Between gateways and its links.
+    pub(crate) links: Proxy,
+}
+
+impl Member {
+    /// Starts the process and leads its networks to it.
+    ///
+    /// # Errors
+    /// When it is not ready in time.
+    pub(crate) async fn start(&mut self) -> anyhow::Result<()> {
+        let running = self.launch.start().await?;
+        if let Some(link) = running.link {
+            self.links.lead(link);
+        }
+        self.running = Some(running);
+        Ok(())
+    }
 }
 
 /// Redis, room nodes and gateways.
@@ -106,9 +127,14 @@ impl Cluster {
     pub(crate) async fn start(args: &RunArgs, program: &Path, folder: &Path) -> anyhow::Result<Self> {
         let redis = Redis::start(folder).await?;
         let start = async |name: String, role: &str| {
-            let launch = Launch::member(program, folder, &name, role, &redis.url, &args.server_arg);
-            let running = launch.start().await.with_context(|| name.clone())?;
-            anyhow::Ok(Member { launch, running: Some(running) })
+            let (store, links) = (Proxy::start(Some(redis.addr)).await?, Proxy::start(None).await?);
+            let url = format!("redis://{}", store.addr);
+            let mut more = vec!["--set".to_owned(), format!("link.advertise={}", links.addr)];
+            more.extend_from_slice(&args.server_arg);
+            let launch = Launch::member(program, folder, &name, role, &url, &more);
+            let mut member = Member { launch, running: None, store, links };
+            member.start().await.with_context(|| name.clone())?;
+            anyhow::Ok(member)
         };
         let (mut nodes, mut gateways) = (Vec::new(), Vec::new());
         for nth in 1..=args.nodes {

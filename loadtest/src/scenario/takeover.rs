@@ -39,6 +39,7 @@ const BETWEEN: Duration = Duration::from_secs(6);
 #[derive(Debug, Default)]
 struct Faults {
     kills: u32,
+    cuts: u32,
     stops: u32,
     outages: u32,
     /// Between terms, before the first outage.
@@ -97,8 +98,9 @@ async fn play(args: &RunArgs, program: &Path, folder: &Path) -> anyhow::Result<u
     let bad = cluster.stop().await?;
     verdict.check("members that SIGTERM did not end with 0", bad.is_empty(), format!("{bad:?}"), "none");
     report::say(&format!(
-        "  {} kills, {} stops of {} s, {} outages of {} s; appendfsync always; {} inputs, {} grants shown, {} ledger lines audited",
+        "  {} kills, {} cuts and {} stops of {} s, {} outages of {} s; appendfsync always; {} inputs, {} grants shown, {} ledger lines audited",
         faults.kills,
+        faults.cuts,
         faults.stops,
         STOPPED.as_secs(),
         faults.outages,
@@ -108,7 +110,7 @@ async fn play(args: &RunArgs, program: &Path, folder: &Path) -> anyhow::Result<u
         audit.lines,
     ));
     let more = json!({
-        "kills": faults.kills, "stops": faults.stops, "outages": faults.outages, "nodes": args.nodes,
+        "kills": faults.kills, "cuts": faults.cuts, "stops": faults.stops, "outages": faults.outages, "nodes": args.nodes,
         "gateways": args.gateways, "appendfsync": "always",
         "between_terms_p99_ms": faults.between_terms.quantile_ms(0.99), "between_terms": faults.between_terms.count(), "audit": audit.json(),
     });
@@ -151,7 +153,7 @@ async fn disturb(args: &RunArgs, cluster: &mut Cluster, counts: &Counts) -> anyh
         faults.kills += 1;
         // The others have taken over before it comes back, or its return would hide a takeover that fails.
         sleep(LEASE + AFTER_LEASE).await;
-        member.running = Some(member.launch.start().await?);
+        member.start().await?;
         sleep(BETWEEN.mul_f64(rng.random_range(0.5..1.5))).await;
     }
     for _ in 0..args.stops {
@@ -163,8 +165,19 @@ async fn disturb(args: &RunArgs, cluster: &mut Cluster, counts: &Counts) -> anyh
         faults.stops += 1;
         sleep(BETWEEN).await;
     }
-    // The pause of an outage has no place among those of takeovers.
+    // A pause that lasts as long as its network is cut, or the store away, has no place among those of takeovers.
     faults.between_terms = counts.terms();
+    for _ in 0..args.cuts {
+        let nth = rng.random_range(0..cluster.nodes.len());
+        let Some(member) = cluster.nodes.get(nth) else { continue };
+        // Alternately the store and the gateways cannot be reached from it, and everybody else can.
+        let proxy = if faults.cuts.is_multiple_of(2) { &member.store } else { &member.links };
+        proxy.hold(true);
+        sleep(STOPPED).await;
+        proxy.hold(false);
+        faults.cuts += 1;
+        sleep(BETWEEN).await;
+    }
     for _ in 0..args.outages {
         let before = counts.totals();
         cluster.redis.pause(true)?;

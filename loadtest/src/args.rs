@@ -35,6 +35,8 @@ pub(crate) enum Scenario {
     Kill,
     /// Bots play on a cluster while room nodes are killed or stopped and the store goes away; then everything is audited.
     Takeover,
+    /// Bots play on a cluster while every room node is replaced, one after another or two at once; then everything is audited.
+    RollingDeploy,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -89,21 +91,27 @@ pub(crate) struct RunArgs {
     /// Bad clients (bad-clients).
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) bad: u32,
-    /// The server's binary (kill, takeover).
+    /// The server's binary (kill, takeover, rolling-deploy).
     #[arg(long)]
     pub(crate) server_bin: Option<PathBuf>,
-    /// A further argument for `PATH serve`; may be repeated (kill, takeover).
+    /// A further argument for `PATH serve`; may be repeated (kill, takeover, rolling-deploy).
     #[arg(long, allow_hyphen_values = true)]
     pub(crate) server_arg: Vec<String>,
     /// How often the server (kill) or a room node (takeover) is killed.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub(crate) kills: u32,
-    /// Room nodes (takeover).
+    /// Room nodes (takeover, rolling-deploy).
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=32))]
     pub(crate) nodes: u32,
-    /// Gateways (takeover).
+    /// Gateways (takeover, rolling-deploy).
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) gateways: u32,
+    /// How often all room nodes are replaced (rolling-deploy).
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) deploys: u32,
+    /// Nodes replaced at a time (rolling-deploy).
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
+    pub(crate) at_once: u32,
     /// How often a room node is stopped (SIGSTOP) for three leases and goes on (takeover).
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) stops: u32,

@@ -117,6 +117,8 @@ pub(crate) struct Cluster {
     pub(crate) redis: Redis,
     pub(crate) nodes: Vec<Member>,
     pub(crate) gateways: Vec<Member>,
+    program: PathBuf,
+    folder: PathBuf,
 }
 
 impl Cluster {
@@ -126,24 +128,36 @@ impl Cluster {
     /// When a part cannot be started; the text says which.
     pub(crate) async fn start(args: &RunArgs, program: &Path, folder: &Path) -> anyhow::Result<Self> {
         let redis = Redis::start(folder).await?;
-        let start = async |name: String, role: &str| {
-            let (store, links) = (Proxy::start(Some(redis.addr)).await?, Proxy::start(None).await?);
-            let url = format!("redis://{}", store.addr);
-            let mut more = vec!["--set".to_owned(), format!("link.advertise={}", links.addr)];
-            more.extend_from_slice(&args.server_arg);
-            let launch = Launch::member(program, folder, &name, role, &url, &more);
-            let mut member = Member { launch, running: None, store, links };
-            member.start().await.with_context(|| name.clone())?;
-            anyhow::Ok(member)
-        };
-        let (mut nodes, mut gateways) = (Vec::new(), Vec::new());
+        let (program, folder) = (program.to_owned(), folder.to_owned());
+        let mut cluster = Self { redis, nodes: Vec::new(), gateways: Vec::new(), program, folder };
         for nth in 1..=args.nodes {
-            nodes.push(start(format!("node-{nth}"), "room").await?);
+            let node = cluster.node(args, nth).await?;
+            cluster.nodes.push(node);
         }
         for nth in 1..=args.gateways {
-            gateways.push(start(format!("gateway-{nth}"), "gateway").await?);
+            let gateway = cluster.member(args, &format!("gateway-{nth}"), "gateway").await?;
+            cluster.gateways.push(gateway);
         }
-        Ok(Self { redis, nodes, gateways })
+        Ok(cluster)
+    }
+
+    /// Starts one more room node.
+    ///
+    /// # Errors
+    /// When it is not ready in time.
+    pub(crate) async fn node(&self, args: &RunArgs, nth: u32) -> anyhow::Result<Member> {
+        self.member(args, &format!("node-{nth}"), "room").await
+    }
+
+    async fn member(&self, args: &RunArgs, name: &str, role: &str) -> anyhow::Result<Member> {
+        let (store, links) = (Proxy::start(Some(self.redis.addr)).await?, Proxy::start(None).await?);
+        let url = format!("redis://{}", store.addr);
+        let mut more = vec!["--set".to_owned(), format!("link.advertise={}", links.addr)];
+        more.extend_from_slice(&args.server_arg);
+        let launch = Launch::member(&self.program, &self.folder, name, role, &url, &more);
+        let mut member = Member { launch, running: None, store, links };
+        member.start().await.with_context(|| name.to_owned())?;
+        Ok(member)
     }
 
     /// Where players connect.

@@ -48,6 +48,7 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<u8> {
             Scenario::BadClients => scenario::bad_clients::run(&cli.run).await,
             Scenario::Kill => scenario::kill::run(&cli.run).await,
             Scenario::Takeover => scenario::takeover::run(&cli.run).await,
+            Scenario::RollingDeploy => scenario::rolling_deploy::run(&cli.run).await,
         },
     }
 }

@@ -88,8 +88,7 @@ async fn pass(near: TcpStream, upstream: Option<SocketAddr>, held: watch::Receiv
 /// Copies until one end is gone; while held nothing moves.
 async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut held: watch::Receiver<bool>) {
     let mut chunk = vec![0; CHUNK];
-    loop {
-        let Ok(count @ 1..) = from.read(&mut chunk).await else { break };
+    while let Ok(count @ 1..) = from.read(&mut chunk).await {
         if held.wait_for(|held| !held).await.is_err() {
             break;
         }

@@ -3,6 +3,8 @@
 pub(crate) mod bad_clients;
 pub(crate) mod compare;
 pub(crate) mod kill;
+mod on_cluster;
+pub(crate) mod rolling_deploy;
 pub(crate) mod takeover;
 
 use serde_json::Value;

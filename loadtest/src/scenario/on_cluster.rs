@@ -1,0 +1,94 @@
+//! What the scenarios on a cluster share: start everything, let bots play while something is done to it, audit, stop everything.
+
+use std::{cell::Cell, path::Path};
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use super::kill::{check_bots, check_history, check_ledgers};
+use crate::{
+    args::RunArgs,
+    audit::Audit,
+    child::scratch,
+    cluster::Cluster,
+    fleet::Counts,
+    report,
+    run::{self, Outcome, Setup},
+    verdict::{self, Verdict},
+};
+
+/// What is done to the cluster while bots play, and how it is judged.
+pub(super) trait Plot {
+    /// Does it; afterwards all members run.
+    async fn disturb(&mut self, args: &RunArgs, cluster: &mut Cluster, counts: &Counts) -> anyhow::Result<()>;
+
+    /// Adds the checks of its own.
+    fn check(&self, outcome: &Outcome, verdict: &mut Verdict);
+
+    /// One line for people, and figures for programs.
+    fn told(&self) -> (String, Value);
+}
+
+/// Runs a scenario.
+///
+/// # Errors
+/// When it cannot run; the folder with logs and data is then kept.
+pub(super) async fn run(args: &RunArgs, name: &str, plot: &mut impl Plot) -> anyhow::Result<u8> {
+    let program = args.server_bin.as_deref().with_context(|| format!("--scenario {name} needs --server-bin PATH"))?;
+    let folder = scratch(name)?;
+    let result = play(args, name, program, &folder, plot).await;
+    match &result {
+        Ok(0) => std::fs::remove_dir_all(&folder)?,
+        _ => report::say(&format!("note: logs and data are kept in {}", folder.display())),
+    }
+    result
+}
+
+async fn play(args: &RunArgs, name: &str, program: &Path, folder: &Path, plot: &mut impl Plot) -> anyhow::Result<u8> {
+    let mut cluster = Cluster::start(args, program, folder).await?;
+    let mut targets = cluster.targets().await?;
+    let first = targets.remove(0);
+    let args = RunArgs { url: first.url.clone(), ready_file: None, ..args.clone() };
+    let setup = Setup { more_targets: targets, ..Setup::new(&args, 0).await? };
+    let bar = run::progress();
+    let (fleet, joined_in) = run::assemble(&args, &setup, true, &bar).await?;
+    let counts = fleet.counts();
+    let done = Cell::new(false);
+    let disturbing = async {
+        let result = plot.disturb(&args, &mut cluster, &counts).await;
+        done.set(true);
+        result
+    };
+    let measuring = run::measure(&args, &setup, fleet, joined_in, &bar, |_| !done.get());
+    let (disturbed, outcome) = tokio::join!(disturbing, measuring);
+    disturbed?;
+    let outcome = outcome?;
+    bar.finish_and_clear();
+
+    let mut audit = Audit::default();
+    let mut verdict = verdict::judge(&args.bounds, &outcome);
+    // The audit holds on a busy machine too; only what this machine failed to do makes it void.
+    verdict.invalid.retain(|why| why.contains("on this machine itself"));
+    check_bots(&args, &outcome, &mut audit, &mut verdict);
+    let (stats, counters) = (&outcome.stats, &outcome.stats.counters);
+    verdict.check("sockets closed", stats.drop_count() == 0, stats.drop_count(), 0);
+    let again = counters.rolled_back_again;
+    verdict.check("rollbacks told twice", again == 0, again, 0);
+    plot.check(&outcome, &mut verdict);
+    let asked = &cluster.gateways.first().context("no gateway")?.launch;
+    check_ledgers(asked, &outcome.records, &mut audit).await?;
+    check_history(asked, &mut verdict).await?;
+    audit.conclude(&mut verdict);
+    let bad = cluster.stop().await?;
+    verdict.check("members that SIGTERM did not end with 0", bad.is_empty(), format!("{bad:?}"), "none");
+    let (line, figures) = plot.told();
+    report::say(&format!(
+        "  {line}; appendfsync always; {} inputs, {} grants shown, {} ledger lines audited",
+        audit.inputs, audit.grants, audit.lines,
+    ));
+    let more = json!({
+        "nodes": args.nodes, "gateways": args.gateways, "appendfsync": "always", "audit": audit.json(), "plot": figures,
+    });
+    report::publish(&args, name, &outcome, &verdict, &more)?;
+    Ok(verdict.exit_code())
+}

@@ -49,7 +49,9 @@ docs: ## Rustdoc, warnings are errors
 .PHONY: licences
 licences: ## Licences, sources and duplicates of dependencies, where cargo-deny is installed
 ifeq ($(DENY),yes)
-	@$(STEP) licences cargo deny --locked check
+	@$(STEP) licences cargo deny --locked check bans licenses sources
+	@if timeout 60 cargo deny fetch db >/dev/null 2>&1; then $(STEP) advisories cargo deny --locked check advisories; \
+	else echo "-- advisories: their database cannot be reached from here, left out"; fi
 else
 	@echo "-- licences: cargo-deny is not installed, left out"
 endif

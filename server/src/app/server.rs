@@ -166,7 +166,8 @@ impl Server {
         let owned = ownership.clone();
         let any = move || owned.shards().first().and_then(|shard| owned.fence(*shard));
         let (every, fresh) = (config.lease.heartbeat, config.lease.ttl);
-        let probe = Probe::start(store.clone(), clock.clone(), tasks, every, fresh, any);
+        let agreed = (store::model::AGREED_SHARDS, config.shards.count.to_string());
+        let probe = Probe::start(store.clone(), clock.clone(), tasks, every, fresh, agreed, any);
         let inside = Arc::new(Inside {
             name,
             clock: clock.clone(),

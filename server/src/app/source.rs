@@ -6,7 +6,7 @@ use tenure_shared::ShardId;
 
 use super::server::Inside;
 use crate::{
-    ops::{Counts, Readiness, RoomReport, ScheduleReport, ShardReport, Source, StatusReport},
+    ops::{ClusterReport, Counts, Readiness, RoomReport, ScheduleReport, ShardReport, Source, StatusReport},
     runtime::Wall,
     store::{Fence, Store},
 };
@@ -84,6 +84,12 @@ impl Source for NodeSource {
     fn shards(&self) -> u32 {
         self.0.config.shards.count
     }
+
+    fn cluster(&self) -> ClusterReport {
+        ClusterReport::default()
+    }
+
+    fn drain(&self) {}
 }
 
 impl NodeSource {

@@ -6,16 +6,22 @@
 
 mod args;
 mod client;
+mod cluster;
 mod commands;
 mod ready_file;
 mod schedule;
 mod show;
+mod stores;
 
 use std::{io::Write as _, process::ExitCode};
 
-pub use args::{Cli, Command, Common, ConfigCommand, HistoryCommand, LedgerCommand, ScheduleCommand, WorkCommand};
+pub use args::{
+    Cli, ClusterArgs, Command, Common, ConfigCommand, HistoryCommand, LedgerCommand, ScheduleCommand, WithParentArgs,
+    WorkCommand,
+};
 pub use commands::run;
 pub use ready_file::{ReadyFile, write as write_ready_file};
+pub(crate) use stores::{is_shared, open as open_store};
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

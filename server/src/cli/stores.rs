@@ -1,0 +1,60 @@
+//! The store that the configuration names, opened: for the node, and for commands that read while no node runs.
+
+use std::time::Duration;
+
+use crate::{
+    config::Config,
+    runtime::Clock,
+    store::{self, OpenError, Store, model::Rules},
+};
+
+/// How long a command waits for the lock of the embedded store: somebody who does not answer on the admin port holds it.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+/// Memory for pages of the file: a command reads little of it.
+const CACHE_BYTES: usize = 16 * 1024 * 1024;
+
+/// Whether several processes may use the store at once.
+pub(crate) fn is_shared(config: &Config) -> bool {
+    config.store.url != "embedded"
+}
+
+/// Opens the store. Waits for a lock or for a server, at most as long as is configured.
+pub(crate) async fn open(config: &Config, clock: &Clock) -> Result<Store, OpenError> {
+    let lock_wait = config.store.lock_wait;
+    if is_shared(config) {
+        return shared(config, clock).await;
+    }
+    embedded(config, clock, store::Options { rules: rules(config), lock_wait, ..store::Options::default() }).await
+}
+
+/// Opens the store if there is one: asking must not make an empty one.
+pub(super) async fn open_for_reading(config: &Config) -> Result<Store, String> {
+    let clock = Clock::system();
+    if is_shared(config) {
+        return shared(config, &clock).await.map_err(|error| error.to_string());
+    }
+    let folder = &config.store.path;
+    if !folder.is_dir() {
+        return Err(format!("no node runs, and there is no data folder {}", folder.display()));
+    }
+    let options = store::Options { rules: rules(config), lock_wait: LOCK_WAIT, cache: CACHE_BYTES };
+    embedded(config, &clock, options).await.map_err(|error| error.to_string())
+}
+
+fn rules(config: &Config) -> Rules {
+    Rules { keep_identities: config.ledger.keep_identities, max_checkpoint: config.room.max_checkpoint }
+}
+
+/// Opening waits for a lock and may repair a file: not on a thread that serves sockets.
+async fn embedded(config: &Config, clock: &Clock, options: store::Options) -> Result<Store, OpenError> {
+    let (path, clock) = (config.store.path.clone(), clock.clone());
+    let shown = path.clone();
+    let opened = tokio::task::spawn_blocking(move || store::embedded(&path, clock, options)).await;
+    opened.unwrap_or_else(|error| {
+        Err(OpenError::Io { path: shown, text: format!("the store could not be opened: {error}") })
+    })
+}
+
+async fn shared(config: &Config, _clock: &Clock) -> Result<Store, OpenError> {
+    Err(OpenError::Io { path: config.store.url.clone().into(), text: "no store of this kind".to_owned() })
+}

@@ -1,15 +1,18 @@
 //! A node, assembled: [`App`] is what a game's `main` calls, [`Server`] is a running node for tests and tools.
 
 mod files;
+mod ports;
 mod run;
 mod server;
 mod settings;
 mod source;
+mod stop;
 
 use std::{process::ExitCode, sync::Arc};
 
 pub use files::open_files_wanted;
-pub use server::{Server, StartError, StopOutcome};
+pub use server::{Server, StartError};
+pub use stop::StopOutcome;
 
 use crate::{gateway::Assets, plugin::RoomPlugin};
 

@@ -66,7 +66,7 @@ async fn play(app: App, cli: &Cli, parts: Parts) -> ExitCode {
         Err(error) => return could_not_run(format_args!("signals: {error}")),
     };
     let name = app.name;
-    let mut server = tokio::select! {
+    let server = tokio::select! {
         server = Server::start(app, parts) => match server {
             Ok(server) => server,
             Err(error) => return could_not_run(error),
@@ -85,6 +85,7 @@ async fn play(app: App, cli: &Cli, parts: Parts) -> ExitCode {
     greet(name, &server);
     let failed = tokio::select! {
         () = either(&mut term, &mut interrupt) => false,
+        () = server.asked_to_drain() => false,
         () = server.failed() => true,
     };
     let outcome = tokio::select! {

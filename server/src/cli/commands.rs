@@ -58,7 +58,14 @@ fn with_config(common: &Common, run: impl FnOnce(&Config) -> Outcome) -> Outcome
 
 fn config_check(common: &Common) -> Outcome {
     match Config::load(&common.sources()) {
-        Ok(_) => Outcome::new(Exit::Good, "the configuration is good"),
+        Ok(config) => {
+            let mut text = "the configuration is good".to_owned();
+            for advice in config.advice() {
+                text.push_str("\nwarning: ");
+                text.push_str(&advice);
+            }
+            Outcome::new(Exit::Good, text)
+        }
         Err(mistakes) => Outcome::new(Exit::Problem, mistakes.to_string()),
     }
 }

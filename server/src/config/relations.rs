@@ -10,6 +10,20 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
     gateway(config, reader);
     room(config, reader);
     binds(config, reader);
+    roles(config, reader);
+}
+
+/// A process alone must be everything.
+fn roles(config: &Config, reader: &mut Reader<'_>) {
+    let node = &config.node;
+    if config.store.url == "embedded" && !(node.has(super::Role::Gateway) && node.has(super::Role::Room)) {
+        relate(
+            reader,
+            "node.roles",
+            "store.url",
+            "both roles with store.url (embedded): no other process shares that store, so nobody would do the rest",
+        );
+    }
 }
 
 fn lease(config: &Config, reader: &mut Reader<'_>) {

@@ -54,6 +54,13 @@ section! {
     }
 }
 
+impl NodeConfig {
+    /// Whether this process has the role.
+    pub fn has(&self, role: Role) -> bool {
+        self.roles.contains(&role)
+    }
+}
+
 section! {
     /// Streams between processes.
     LinkConfig in "link" {

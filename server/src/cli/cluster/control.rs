@@ -15,13 +15,15 @@ use super::{
 use crate::{
     cli::{ReadyFile, client::Node, show, write_ready_file},
     ops::ClusterReport,
-    runtime::Clock,
+    runtime::{Clock, Mono},
 };
 
 /// Time between two looks at the children.
 const LOOK: Duration = Duration::from_millis(50);
 /// Time for a question to a member: one that stands still does not answer.
 const ASK: Duration = Duration::from_secs(2);
+/// How long the first map waits for shards to find their places.
+const PLACES: Duration = Duration::from_secs(10);
 /// What a node gets for its end beyond its own times.
 const LAST_STEPS: Duration = Duration::from_secs(5);
 /// Time for the store's end.
@@ -49,14 +51,16 @@ pub(super) struct Control {
     both: bool,
     /// Gateways were started: they are, once the room nodes are ready.
     opened: bool,
-    /// Everybody was ready once.
-    complete: bool,
+    /// Everybody was ready once; until when the first map may wait for shards to find their places.
+    places_until: Option<Mono>,
+    /// What there is to say at the start was said.
+    announced: bool,
 }
 
 impl Control {
     pub(super) fn new(settings: Settings, store: Option<Redis>, members: Vec<Member>) -> Self {
         let both = members.iter().all(|member| !member.is_gateway);
-        Self { settings, store, members, clock: Clock::system(), both, opened: false, complete: false }
+        Self { settings, store, members, clock: Clock::system(), both, opened: false, places_until: None, announced: false }
     }
 
     /// Runs until the end; whether everything ended well.
@@ -112,7 +116,7 @@ impl Control {
                 say(&format!("{} is ready: {}", member.name, places(&ready)));
             }
         }
-        if self.complete {
+        if self.announced {
             return Ok(());
         }
         if self.members.iter().all(|member| member.process.is_none() && (self.opened || !member.is_gateway)) {
@@ -123,8 +127,12 @@ impl Control {
             self.opened = true;
             self.start_all(true)?;
         } else if self.opened && self.members.iter().all(done) {
-            self.complete = true;
-            self.announce()?;
+            let now = self.clock.now();
+            let until = *self.places_until.get_or_insert(now.plus(PLACES));
+            if now >= until || self.report().is_some_and(|report| is_placed(&report)) {
+                self.announced = true;
+                self.announce()?;
+            }
         }
         Ok(())
     }
@@ -245,14 +253,17 @@ impl Control {
         }
     }
 
-    /// Prints the map, as the first member sees it that answers.
-    fn map(&self) {
+    /// The cluster, as the first member sees it that answers.
+    fn report(&self) -> Option<ClusterReport> {
         let mut asked = self.members.iter().filter(|m| m.process.as_ref().is_some_and(|process| !process.paused));
-        let report = asked.find_map(|member| {
+        asked.find_map(|member| {
             let node = Node::at(member.ready?.admin?, &self.settings.config, ASK);
-            serde_json::from_str::<ClusterReport>(&node.get("/admin/cluster").ok()?).ok()
-        });
-        match report {
+            serde_json::from_str(&node.get("/admin/cluster").ok()?).ok()
+        })
+    }
+
+    fn map(&self) {
+        match self.report() {
             Some(report) => say(show::cluster(&report).trim_end()),
             None => say("no member answers"),
         }
@@ -313,6 +324,12 @@ impl Control {
             }
         }
     }
+}
+
+/// Whether every shard has an owner and every room node a shard.
+fn is_placed(report: &ClusterReport) -> bool {
+    let nodes = report.members.iter().filter(|member| member.roles.iter().any(|role| role == "room"));
+    report.ownerless.is_empty() && (nodes.clone().count() > report.shards as usize || nodes.clone().all(|node| node.shards > 0))
 }
 
 fn ended(member: &mut Member, status: std::process::ExitStatus, settings: &Settings) {

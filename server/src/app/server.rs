@@ -20,7 +20,10 @@ use crate::{
     cli,
     config::{Config, Role},
     gateway::{self, Gateway, GatewayParts},
-    link::{self, Address, Node},
+    link::{
+        self, Address, Node,
+        net::{Dialer, LinkParts},
+    },
     ops::{self, Addresses, AdminParts, Moves, Probe},
     ownership::Ownership,
     room::host::{HostParts, Kill, RoomHost},
@@ -187,14 +190,14 @@ impl Server {
             config,
         });
         source::watch_moves(&inside, tasks);
-        let links = settings::links(&inside.config, &inside.name);
+        let links = settings::links(&inside, &rng, tasks);
         if let (Some(listener), Some(host)) = (ports.link, &host) {
-            link::net::serve(listener, host.clone(), links.clone(), clock.clone(), tasks);
+            let parts = LinkParts { listener, node: host.clone(), common: links.clone() };
+            link::net::listen(parts).map_err(|error| StartError::Link(inside.config.link.listen, error))?;
         }
         let gateway = match ports.play {
             Some(listener) => {
-                let local = host.clone().map(|host| (own, host as Arc<dyn Node>));
-                let dial = link::net::Dialer::new(local, links, clock.clone(), rng.clone(), tasks);
+                let dial = Dialer::new(own, host.clone().map(|host| host as Arc<dyn Node>), links);
                 let parts = GatewayParts {
                     config: inside.config.gateway.clone(),
                     auth: settings::auth(&inside.config),

@@ -3,14 +3,22 @@
 use crate::{
     config::{Config, Secret},
     gateway::{AuthConfig, UnsavedBounds},
+    link::net,
     ownership::{self, Times},
     plugin::{RoomBuilder, RoomKind},
     room::{host::HostConfig, world::WorldSettings},
+    runtime::{Rng, Tasks},
     store::MemberInfo,
     timers::{self, RewardBook},
 };
 
-use super::{App, ports::Ports, server::StartError};
+use tenure_shared::ids::ID_HASH_VERSION;
+
+use super::{
+    App,
+    ports::Ports,
+    server::{Inside, StartError},
+};
 
 /// Link address of a process that nobody calls.
 const LOCAL: &str = "local";
@@ -80,6 +88,7 @@ pub(super) fn host(config: &Config) -> HostConfig {
         restarts: room.restarts,
         restart_window: room.restart_window,
         kill_after: room.kill_after,
+        give_deadline: config.handoff.step_deadline,
         retry_delay: config.rewards.retry_delay,
         max_attempts: config.rewards.max_attempts,
         world: WorldSettings {
@@ -94,6 +103,21 @@ pub(super) fn host(config: &Config) -> HostConfig {
             ..WorldSettings::default()
         },
         ..HostConfig::default()
+    }
+}
+
+/// What links need, the same on both sides. Peers are of one cluster if they agree on what makes two of them understand each other.
+pub(super) fn links(inside: &Inside, rng: &Rng, tasks: &Tasks) -> net::Common {
+    let config = &inside.config;
+    let agreed = format!("{} shards, id hash {ID_HASH_VERSION}, link protocol {}", config.shards.count, net::PROTOCOL);
+    net::Common {
+        name: inside.name.clone(),
+        cluster: xxhash_rust::xxh3::xxh3_64(agreed.as_bytes()),
+        secret: config.secrets.link.clone(),
+        clock: inside.clock.clone(),
+        rng: rng.fork(),
+        tasks: tasks.clone(),
+        limits: net::Limits::new(&config.link),
     }
 }
 

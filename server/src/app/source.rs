@@ -47,7 +47,7 @@ impl Source for NodeSource {
                 seats: room.seats,
                 connected: Some(room.connected),
                 max_seats: Some(room.max_seats),
-                state: word(room.stage),
+                state: room.stage.as_str().to_owned(),
                 ticks_dropped: room.ticks_dropped,
                 reason: room.reason.clone(),
             })

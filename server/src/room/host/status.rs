@@ -89,8 +89,7 @@ impl RoomHost {
         };
         for handle in host.rooms.all() {
             let stage = handle.stage();
-            let word = serde_json::to_value(stage).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
-            *status.stages.entry(word).or_default() += 1;
+            *status.stages.entry(stage.as_str().to_owned()).or_default() += 1;
             let seats = handle.seats.load(Ordering::Relaxed);
             status.rooms += 1;
             status.seats += u64::from(seats);

@@ -1,6 +1,7 @@
 //! A node, assembled: [`App`] is what a game's `main` calls, [`Server`] is a running node for tests and tools.
 
 mod files;
+mod local;
 mod ports;
 mod run;
 mod server;
@@ -27,6 +28,7 @@ use crate::{gateway::Assets, plugin::RoomPlugin};
 ///     tenure::App::new("lobby-game", "1.0.0").room("lobby", lobby).main()
 /// }
 /// ```
+#[derive(Clone)]
 pub struct App {
     name: &'static str,
     version: &'static str,

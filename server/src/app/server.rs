@@ -47,7 +47,7 @@ pub enum StartError {
     Rewards(String),
     /// The store cannot be opened.
     #[error("{0}")]
-    Store(#[from] store::OpenError),
+    Store(String),
     /// The node could not become a member, or the cluster has agreed on something else.
     #[error("{0}")]
     Ownership(#[from] store::Error),
@@ -78,6 +78,8 @@ pub(super) struct Parts {
     pub(super) rng: Rng,
     pub(super) recent: Recent,
     pub(super) kill: Kill,
+    /// A store that is open and shared already; `None` opens the configured one.
+    pub(super) store: Option<Store>,
 }
 
 /// What the node's parts and its admin port share.
@@ -135,7 +137,7 @@ impl Server {
     }
 
     async fn assemble(app: App, parts: Parts, tasks: &Tasks, admin: &Tasks) -> Result<Self, StartError> {
-        let Parts { config, clock, rng, recent, kill } = parts;
+        let Parts { config, clock, rng, recent, kill, store } = parts;
         let kinds = settings::kinds(&app, &config)?;
         let book = Arc::new(settings::book(&app, &config)?);
         for warning in book.warnings().iter().map(ToString::to_string).chain(config.advice()) {
@@ -144,7 +146,10 @@ impl Server {
         let name = settings::node_name(&config);
         let metrics = Metrics::install(&name).map_err(|error| StartError::Metrics(error.to_string()))?;
         metrics.keep_up(clock.clone(), admin);
-        let store = cli::open_store(&config, &clock).await?;
+        let store = match store {
+            Some(store) => store,
+            None => cli::open_store(&config, &clock).await.map_err(StartError::Store)?,
+        };
         let ports = Ports::bind(&config).await?;
         let info = settings::member_info(&config, &app, &ports)?;
         let own: Address = info.link.as_str().into();
@@ -257,6 +262,11 @@ impl Server {
     /// Resolves when the admin port was told to drain the node. Cancel-safe.
     pub async fn asked_to_drain(&self) {
         self.inside.asked.stopped().await;
+    }
+
+    /// Whether the admin port was told so.
+    pub(super) fn is_asked_to_drain(&self) -> bool {
+        self.inside.asked.is_stopped()
     }
 
     /// Waits until the node is ready and every shard that it holds is taken over: rooms can be reached.

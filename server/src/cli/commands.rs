@@ -22,14 +22,14 @@ const DRAIN_LOOK: Duration = Duration::from_millis(200);
 /// What a drain may take beyond its configured times.
 const DRAIN_SLACK: Duration = Duration::from_secs(10);
 
-/// Runs a command to its end; `None` for `serve`, which is the application's.
+/// Runs a command to its end; `None` for what is the application's: `serve`, and a `cluster` in one process.
 pub fn run(cli: &Cli) -> Option<Outcome> {
     let common = &cli.common;
     let outcome = match cli.chosen() {
         Command::Serve => return None,
         Command::Config(ConfigCommand::Check) => config_check(common),
         Command::Schedule(command) => super::schedule::run(common, command),
-        Command::Cluster(args) => super::cluster::run(common, args),
+        Command::Cluster(args) => return super::cluster::run(common, args),
         Command::WithParent(args) => super::cluster::with_parent(args),
         Command::Drain { wait } => with_config(common, |config| drain(common, config, *wait)),
         Command::Status { json } => with_config(common, |config| status(common, config, *json)),

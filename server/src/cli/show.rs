@@ -51,7 +51,7 @@ pub(super) fn status(report: &StatusReport) -> String {
     out
 }
 
-pub(super) fn cluster(report: &ClusterReport) -> String {
+pub(crate) fn cluster(report: &ClusterReport) -> String {
     let mut out = String::new();
     let nodes = report.members.iter().filter(|member| member.roles.iter().any(|role| role == "room")).count();
     let (ownerless, members) = (report.ownerless.len(), report.members.len());

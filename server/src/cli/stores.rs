@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     config::Config,
     runtime::Clock,
-    store::{self, OpenError, Store, model::Rules},
+    store::{self, Store, model::Rules},
 };
 
 /// How long a command waits for the lock of the embedded store: somebody who does not answer on the admin port holds it.
@@ -18,27 +18,26 @@ pub(crate) fn is_shared(config: &Config) -> bool {
     config.store.url != "embedded"
 }
 
-/// Opens the store. Waits for a lock or for a server, at most as long as is configured.
-pub(crate) async fn open(config: &Config, clock: &Clock) -> Result<Store, OpenError> {
-    let lock_wait = config.store.lock_wait;
+/// Opens the store. Waits for a lock or for a server, at most as long as is configured. The error is for people.
+pub(crate) async fn open(config: &Config, clock: &Clock) -> Result<Store, String> {
     if is_shared(config) {
-        return shared(config, clock).await;
+        return shared(config, clock, config.store.lock_wait).await;
     }
-    embedded(config, clock, store::Options { rules: rules(config), lock_wait, ..store::Options::default() }).await
+    let options = store::Options { rules: rules(config), lock_wait: config.store.lock_wait, ..store::Options::default() };
+    embedded(config, clock, options).await
 }
 
 /// Opens the store if there is one: asking must not make an empty one.
 pub(super) async fn open_for_reading(config: &Config) -> Result<Store, String> {
     let clock = Clock::system();
     if is_shared(config) {
-        return shared(config, &clock).await.map_err(|error| error.to_string());
+        return shared(config, &clock, LOCK_WAIT).await;
     }
     let folder = &config.store.path;
     if !folder.is_dir() {
         return Err(format!("no node runs, and there is no data folder {}", folder.display()));
     }
-    let options = store::Options { rules: rules(config), lock_wait: LOCK_WAIT, cache: CACHE_BYTES };
-    embedded(config, &clock, options).await.map_err(|error| error.to_string())
+    embedded(config, &clock, store::Options { rules: rules(config), lock_wait: LOCK_WAIT, cache: CACHE_BYTES }).await
 }
 
 fn rules(config: &Config) -> Rules {
@@ -46,15 +45,25 @@ fn rules(config: &Config) -> Rules {
 }
 
 /// Opening waits for a lock and may repair a file: not on a thread that serves sockets.
-async fn embedded(config: &Config, clock: &Clock, options: store::Options) -> Result<Store, OpenError> {
+async fn embedded(config: &Config, clock: &Clock, options: store::Options) -> Result<Store, String> {
     let (path, clock) = (config.store.path.clone(), clock.clone());
-    let shown = path.clone();
-    let opened = tokio::task::spawn_blocking(move || store::embedded(&path, clock, options)).await;
-    opened.unwrap_or_else(|error| {
-        Err(OpenError::Io { path: shown, text: format!("the store could not be opened: {error}") })
-    })
+    opened(move || store::embedded(&path, clock, options).map_err(|error| error.to_string())).await
 }
 
-async fn shared(config: &Config, _clock: &Clock) -> Result<Store, OpenError> {
-    Err(OpenError::Io { path: config.store.url.clone().into(), text: "no store of this kind".to_owned() })
+async fn opened(open: impl FnOnce() -> Result<Store, String> + Send + 'static) -> Result<Store, String> {
+    let opened = tokio::task::spawn_blocking(open).await;
+    opened.unwrap_or_else(|error| Err(format!("the store could not be opened: {error}")))
+}
+
+/// Looking at the servers blocks too.
+async fn shared(config: &Config, clock: &Clock, open_wait: Duration) -> Result<Store, String> {
+    let options = store::redis::Options {
+        rules: rules(config),
+        deadline: config.lease.call_deadline,
+        open_wait,
+        accept_loss: config.store.accept_loss,
+        ..store::redis::Options::default()
+    };
+    let (url, clock) = (config.store.url.clone(), clock.clone());
+    opened(move || store::redis::redis(&url, clock, options).map_err(|error| error.to_string())).await
 }

@@ -13,7 +13,7 @@ const WAITING: usize = 64;
 const LINE: u64 = 1_024;
 
 /// Something was said.
-pub(super) enum Said {
+pub(crate) enum Said {
     /// A line.
     Line(String),
     /// Nobody will say more by standard input; signals still count.
@@ -23,7 +23,7 @@ pub(super) enum Said {
 }
 
 /// Starts to listen. Both threads end with the process.
-pub(super) fn listen() -> Result<Receiver<Said>, String> {
+pub(crate) fn listen() -> Result<Receiver<Said>, String> {
     let (lines, said) = sync_channel(WAITING);
     let signals = lines.clone();
     let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {

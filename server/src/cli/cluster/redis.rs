@@ -36,14 +36,7 @@ pub(super) struct Redis {
 }
 
 /// Starts it; its URL and itself.
-pub(super) fn start(settings: &Settings) -> Result<(String, Redis), String> {
-    let program = find().ok_or_else(|| {
-        format!(
-            "`cluster` needs a store that several processes share: install redis-server (Debian, Ubuntu: `apt install redis-server`; \
-             macOS: `brew install redis`), or name one with --set store.url=redis://HOST:PORT/0. None of {} is on the PATH",
-            PROGRAMS.join(", ")
-        )
-    })?;
+pub(super) fn start(settings: &Settings, program: PathBuf) -> Result<(String, Redis), String> {
     let folder = settings.folder.join("redis");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let (log, with) = (settings.folder.join("redis.log"), settings.program.clone());
@@ -107,7 +100,8 @@ fn free_port() -> Result<u16, String> {
     listener.map(|address| address.port()).map_err(|error| format!("a free port: {error}"))
 }
 
-fn find() -> Option<PathBuf> {
+/// Where it is installed, if it is.
+pub(super) fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let in_path = |name: &str| {
         std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file: &PathBuf| is_program(file))

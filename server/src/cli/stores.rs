@@ -57,13 +57,13 @@ async fn opened(open: impl FnOnce() -> Result<Store, String> + Send + 'static) -
 
 /// Looking at the servers blocks too.
 async fn shared(config: &Config, clock: &Clock, open_wait: Duration) -> Result<Store, String> {
-    let options = store::redis::Options {
+    let options = store::RedisOptions {
         rules: rules(config),
         deadline: config.lease.call_deadline,
         open_wait,
         accept_loss: config.store.accept_loss,
-        ..store::redis::Options::default()
+        ..store::RedisOptions::default()
     };
     let (url, clock) = (config.store.url.clone(), clock.clone());
-    opened(move || store::redis::redis(&url, clock, options).map_err(|error| error.to_string())).await
+    opened(move || store::redis(&url, clock, options).map_err(|error| error.to_string())).await
 }

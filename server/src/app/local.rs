@@ -112,7 +112,11 @@ impl Local<'_> {
     fn plan(&mut self, name: String, roles: &str, configured_ports: bool) {
         let mut set = self.cli.common.set.clone();
         set.extend([format!("node.name={name}"), format!("node.roles={roles}"), STORE.to_owned()]);
-        set.extend(["link.listen=127.0.0.1:0".to_owned(), "link.advertise=".to_owned(), "drain.endpoint_lag=0s".to_owned()]);
+        set.extend([
+            "link.listen=127.0.0.1:0".to_owned(),
+            "link.advertise=".to_owned(),
+            "drain.endpoint_lag=0s".to_owned(),
+        ]);
         if !configured_ports {
             set.extend(["gateway.listen=127.0.0.1:0".to_owned(), "admin.listen=127.0.0.1:0".to_owned()]);
         }

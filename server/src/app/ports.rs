@@ -5,7 +5,10 @@ use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
 use super::server::StartError;
-use crate::{cli, config::{Config, Role}};
+use crate::{
+    cli,
+    config::{Config, Role},
+};
 
 /// What listens, by role. A port that is bound and not yet served keeps callers waiting instead of refusing them.
 pub(super) struct Ports {

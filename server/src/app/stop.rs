@@ -68,7 +68,8 @@ impl Server {
         if let Some(gateway) = &self.gateway {
             gateway.drain();
         }
-        let lag = if self.gateway.is_some() && self.others(Role::Gateway) { drain.endpoint_lag } else { Duration::ZERO };
+        let lag =
+            if self.gateway.is_some() && self.others(Role::Gateway) { drain.endpoint_lag } else { Duration::ZERO };
         let times = Times::new(clock.now(), lag, drain.shutdown_grace);
         tracing::info!(sockets = inside.sockets(), shards = inside.ownership.shards().len(), "stopping");
         inside.ownership.drain().await;
@@ -127,7 +128,10 @@ impl Server {
             }
             let now = clock.now();
             if now >= until {
-                tracing::warn!(shards = left, "there is no more time to give shards away: their rooms are saved and released");
+                tracing::warn!(
+                    shards = left,
+                    "there is no more time to give shards away: their rooms are saved and released"
+                );
                 return left;
             }
             if now >= say {
@@ -152,8 +156,15 @@ mod tests {
         for (lag, grace) in [(5_000, 25_000), (0, 25_000), (0, 1_000), (5_000, 3_600_000)] {
             let (lag, grace) = (Duration::from_millis(lag), Duration::from_millis(grace));
             let times = Times::new(now, lag, grace);
-            assert!(now <= times.lag && times.lag < times.give && times.give < times.save && times.save < times.end, "{times:?}");
-            assert_eq!(times.end.since(now), lag + grace, "nothing takes longer than terminationGracePeriodSeconds allows");
+            assert!(
+                now <= times.lag && times.lag < times.give && times.give < times.save && times.save < times.end,
+                "{times:?}"
+            );
+            assert_eq!(
+                times.end.since(now),
+                lag + grace,
+                "nothing takes longer than terminationGracePeriodSeconds allows"
+            );
             assert!(times.save.since(times.give) >= grace / 10, "{times:?}");
         }
     }

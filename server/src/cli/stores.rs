@@ -23,7 +23,8 @@ pub(crate) async fn open(config: &Config, clock: &Clock) -> Result<Store, String
     if is_shared(config) {
         return shared(config, clock, config.store.lock_wait).await;
     }
-    let options = store::Options { rules: rules(config), lock_wait: config.store.lock_wait, ..store::Options::default() };
+    let options =
+        store::Options { rules: rules(config), lock_wait: config.store.lock_wait, ..store::Options::default() };
     embedded(config, clock, options).await
 }
 

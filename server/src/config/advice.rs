@@ -24,7 +24,9 @@ impl Config {
             advice.push("store.accept_loss has no meaning with the embedded store, which forgets nothing".to_owned());
         }
         if self.link.advertise.is_some() && !self.node.has(Role::Room) {
-            advice.push("link.advertise has no meaning without the role room: gateways call, nobody calls them".to_owned());
+            advice.push(
+                "link.advertise has no meaning without the role room: gateways call, nobody calls them".to_owned(),
+            );
         }
         advice
     }

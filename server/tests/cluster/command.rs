@@ -28,7 +28,14 @@ impl Running {
         let mut child = Command::new(env!("CARGO_BIN_EXE_demo"))
             .args(["cluster", "--nodes", "2", "--dir"])
             .arg(dir.join("c"))
-            .args(["--set", "gateway.listen=127.0.0.1:0", "--set", "admin.listen=127.0.0.1:0", "--set", "shards.count=16"])
+            .args([
+                "--set",
+                "gateway.listen=127.0.0.1:0",
+                "--set",
+                "admin.listen=127.0.0.1:0",
+                "--set",
+                "shards.count=16",
+            ])
             .arg("--ready-file")
             .arg(dir.join("ready.json"))
             .current_dir(dir)

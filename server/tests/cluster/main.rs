@@ -39,8 +39,12 @@ fn three_nodes(cluster: &Cluster) -> (Vec<Node>, Node) {
     let gateway = cluster.start("gate", "gateway", &[]);
     until("a share of the shards for each node", || {
         let seen = gateway.cluster();
-        let counts: Vec<u64> =
-            seen["members"].as_array()?.iter().filter_map(|member| member["shards"].as_u64()).filter(|n| *n > 0).collect();
+        let counts: Vec<u64> = seen["members"]
+            .as_array()?
+            .iter()
+            .filter_map(|member| member["shards"].as_u64())
+            .filter(|n| *n > 0)
+            .collect();
         (counts.len() == 3 && counts.iter().sum::<u64>() == u64::from(SHARDS)).then_some(())
     });
     (nodes, gateway)

@@ -192,7 +192,8 @@ impl Node {
     /// The life of a node of this name, if it is a member.
     pub(crate) fn life(&self, name: &str) -> Option<String> {
         let cluster = self.cluster();
-        let member = cluster["members"].as_array()?.iter().find(|member| member["node"].as_str() == Some(name))?.clone();
+        let member =
+            cluster["members"].as_array()?.iter().find(|member| member["node"].as_str() == Some(name))?.clone();
         member["incarnation"].as_str().map(str::to_owned)
     }
 

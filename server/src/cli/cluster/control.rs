@@ -60,7 +60,16 @@ pub(super) struct Control {
 impl Control {
     pub(super) fn new(settings: Settings, store: Option<Redis>, members: Vec<Member>) -> Self {
         let both = members.iter().all(|member| !member.is_gateway);
-        Self { settings, store, members, clock: Clock::system(), both, opened: false, places_until: None, announced: false }
+        Self {
+            settings,
+            store,
+            members,
+            clock: Clock::system(),
+            both,
+            opened: false,
+            places_until: None,
+            announced: false,
+        }
     }
 
     /// Runs until the end; whether everything ended well.
@@ -326,10 +335,11 @@ impl Control {
     }
 }
 
-/// Whether every shard has an owner and every room node a shard.
+/// Whether every shard has an owner, and no room node more than its share.
 fn is_placed(report: &ClusterReport) -> bool {
-    let nodes = report.members.iter().filter(|member| member.roles.iter().any(|role| role == "room"));
-    report.ownerless.is_empty() && (nodes.clone().count() > report.shards as usize || nodes.clone().all(|node| node.shards > 0))
+    let nodes: Vec<_> = report.members.iter().filter(|member| member.roles.iter().any(|role| role == "room")).collect();
+    let share = u64::from(report.shards).div_ceil(nodes.len().max(1) as u64);
+    report.ownerless.is_empty() && nodes.iter().all(|node| node.status == "serving" && node.shards <= share)
 }
 
 fn ended(member: &mut Member, status: std::process::ExitStatus, settings: &Settings) {

@@ -68,6 +68,15 @@ metrics! {
     Counter "tenure_gateway_lost_frames_total" [] "Frames whose state was dropped because writing was behind; a snapshot follows.";
     Counter "tenure_gateway_resyncs_total" [] "Snapshots for clients that had been too slow, or asked for one.";
 
+    Gauge "tenure_link_open" ["side"] "Links between processes that are open; `side` says which end is here: gateway or node.";
+    Counter "tenure_link_messages_total" ["side", "direction"] "Messages over links, pings included on the way in.";
+    Counter "tenure_link_bytes_total" ["side", "direction"] "Bytes over links.";
+    Gauge "tenure_link_queue_high_bytes" ["side"] "Most bytes that ever waited for one peer.";
+    Counter "tenure_link_refused_total" ["side", "what"] "Messages that a full link, or one not yet open, gave back to their sender.";
+    Counter "tenure_link_parked_total" ["side"] "Messages of gateways that waited on the node because their room's inbox was full.";
+    Counter "tenure_link_handshakes_failed_total" ["side", "why"] "Links that did not come about.";
+    Counter "tenure_link_ends_total" ["side", "cause"] "Links that ended, by cause.";
+
     Gauge "tenure_rooms_loaded" [] "Rooms in memory.";
     Counter "tenure_rooms_parked_total" ["kind"] "Rooms given up after too many panics.";
     Counter "tenure_room_ticks_total" ["kind"] "Ticks.";

@@ -15,7 +15,7 @@ use tenure::{
     link::{Attach, Attached, ConnId, GatewayId, Input, Mode, ToGateway},
     plugin::{Audience, Reward, RoomKind},
     prelude::*,
-    room::world::{DueWork, Effects, RoomWorld, TickInput, WorldSettings},
+    room::world::{DueWork, Effects, InputRefused, RoomWorld, TickInput, WorldSettings},
     runtime::Wall,
     store::{WorkId, WorkItem},
 };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use serde::Serialize;
-use tenure_shared::{RoomId, Tick};
+use tenure_shared::{RoomId, ShardId, Tick};
 
 use super::{
     RoomHost,
@@ -118,13 +118,14 @@ impl RoomHost {
         status
     }
 
-    /// Resolves when every shard is owned and taken over: rooms can be reached. Cancel-safe.
+    /// Resolves when every shard that this node owns is taken over: its rooms can be reached. Cancel-safe.
     pub async fn ready(&self) {
         loop {
             let changed = self.host.shards_changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if self.host.shards.iter().all(|slot| slot.read().as_ref().is_some_and(|shard| shard.is_ready())) {
+            let ready = |id: &ShardId| self.host.held(*id).is_some_and(|shard| shard.is_ready());
+            if self.host.ownership.shards().iter().all(ready) {
                 return;
             }
             changed.await;

@@ -186,7 +186,7 @@ impl Local<'_> {
                 self.start(self.nodes.len() - 1)
             }
             ["add"] => Err(format!("{NODES} nodes are as many as one process runs")),
-            [verb @ ("kill" | "drain" | "start"), name] => self.to_node(verb, name),
+            [verb @ ("kill" | "drain" | "start"), name] => self.command_node(verb, name),
             _ => {
                 say(HELP);
                 Ok(())
@@ -198,7 +198,7 @@ impl Local<'_> {
         true
     }
 
-    fn to_node(&mut self, verb: &str, name: &str) -> Result<(), String> {
+    fn command_node(&mut self, verb: &str, name: &str) -> Result<(), String> {
         let called = |node: &Node| node.name == name || node.name.strip_prefix("node-") == Some(name);
         let at = self.nodes.iter().position(called).ok_or_else(|| format!("there is no {name:?}"))?;
         let Some(node) = self.nodes.get_mut(at) else { return Ok(()) };

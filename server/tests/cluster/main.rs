@@ -2,6 +2,7 @@
 //! Checks of H4 (inputs once and in order), H7 (nothing older after something newer; the client asserts it) and H9 (no shard stays without
 //! an owner).
 #![expect(clippy::expect_used, reason = "a test says what it expected")]
+#![expect(clippy::print_stderr, reason = "a test that is left out says so, and a failed one shows its logs")]
 #![expect(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
 
 mod command;

@@ -85,7 +85,7 @@ impl Control {
                     }
                 }
                 Ok(Said::NoMoreLines) => {
-                    say("nothing more is read from standard input: Ctrl-C or SIGTERM stops the cluster")
+                    say("nothing more is read from standard input: Ctrl-C or SIGTERM stops the cluster");
                 }
                 Ok(Said::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -174,7 +174,7 @@ impl Control {
             (Some("map"), None, None) => self.map(),
             (Some("add"), None, None) => self.add(),
             (Some(verb @ ("kill" | "pause" | "resume" | "drain" | "start" | "restart")), Some(name), None) => {
-                let done = if name == "redis" { self.to_store(verb) } else { self.to_member(verb, name) };
+                let done = if name == "redis" { self.command_store(verb) } else { self.command_member(verb, name) };
                 say(&done.unwrap_or_else(|why| why));
             }
             _ => say(&format!("{line:?} is not known; this is:\n{HELP}")),
@@ -198,7 +198,7 @@ impl Control {
         }
     }
 
-    fn to_member(&mut self, verb: &str, name: &str) -> Result<String, String> {
+    fn command_member(&mut self, verb: &str, name: &str) -> Result<String, String> {
         let names: Vec<String> = self.members.iter().map(|member| member.name.clone()).collect();
         let member = self.members.iter_mut().find(|member| member.is_called(name));
         let member = member.ok_or_else(|| format!("there is no {name:?}; there are {}", names.join(", ")))?;
@@ -240,7 +240,7 @@ impl Control {
         Ok(format!("{name} is killed"))
     }
 
-    fn to_store(&mut self, verb: &str) -> Result<String, String> {
+    fn command_store(&mut self, verb: &str) -> Result<String, String> {
         let redis =
             self.store.as_mut().ok_or_else(|| "the store is not this command's: store.url names it".to_owned())?;
         match (verb, &mut redis.process) {

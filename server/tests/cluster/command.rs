@@ -25,7 +25,11 @@ struct Running {
 
 impl Running {
     fn start(dir: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_demo"))
+        Self::start_with(dir, &mut Command::new(env!("CARGO_BIN_EXE_demo")))
+    }
+
+    fn start_with(dir: &Path, command: &mut Command) -> Self {
+        let mut child = command
             .args(["cluster", "--nodes", "2", "--dir"])
             .arg(dir.join("c"))
             .args([
@@ -169,4 +173,37 @@ fn without_input_it_runs_until_a_signal_and_its_children_die_with_it() {
         until("the end of the children", || pids.iter().all(|pid| !lives(*pid)).then_some(()));
         until("the end of the store", || (!store_answers(&cluster)).then_some(()));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_redis_the_nodes_share_one_process() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
+    let mut cluster = Running::start_with(dir.path(), command.env("PATH", dir.path()));
+    cluster.line("redis-server is not installed");
+    let play = cluster.line("gateway-1 is ready: play http://");
+    let address = play.split("play http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address");
+    cluster.line("help");
+    let mut ada = Player::join(&format!("ws://{address}/ws"), "arena", "one-process").await;
+    cluster.say("kill 1");
+    cluster.line("node-1 is killed");
+    cluster.say("pause 2");
+    cluster.line("install redis-server");
+    loop {
+        cluster.say("map");
+        if cluster.line(" members, ").contains("2 members, 1 of them room nodes; 16 shards, 0 without an owner") {
+            break;
+        }
+    }
+    let shown = ada.shown;
+    ada.until("news of the other node", |p| p.shown > shown).await;
+    cluster.say("start 1");
+    cluster.line("node-1 is ready");
+    cluster.say("drain 2");
+    cluster.line("node-2 has ended");
+    cluster.say("quit");
+    assert_eq!(ada.closed().await, Some(1012), "a planned stop says: restart");
+    cluster.line("the cluster has stopped");
+    let status = until("the end", || cluster.child.try_wait().expect("wait"));
+    assert_eq!(status.code(), Some(0), "{}", cluster.seen.join("\n"));
 }

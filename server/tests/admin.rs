@@ -6,14 +6,14 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::PathBuf,
     sync::Arc,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     time::Duration,
 };
 
 use tenure::{
     cli::{Cli, Exit, Outcome, ReadyFile, run, write_ready_file},
     config::{AdminConfig, Config, Secret},
-    ops::{AdminParts, Readiness, RoomReport, Source, StatusReport, start},
+    ops::{AdminParts, ClusterReport, Readiness, RoomReport, Source, StatusReport, start},
     runtime::{Clock, Shutdown, Tasks, Wall},
     store::{
         self, Backend, BoxFuture, Command, CompletedWork, Error, Fence, Grant, GrantId, HistoryEntry, LedgerEntry,
@@ -85,6 +85,7 @@ impl Books {
 
 struct Node {
     ready: AtomicBool,
+    drains: AtomicUsize,
     store: Store,
 }
 
@@ -124,6 +125,12 @@ impl Source for Node {
     fn shards(&self) -> u32 {
         SHARDS
     }
+    fn cluster(&self) -> ClusterReport {
+        ClusterReport { node: "n1".into(), shards: SHARDS, ..ClusterReport::default() }.counted()
+    }
+    fn drain(&self) {
+        self.drains.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 struct Running {
@@ -134,7 +141,11 @@ struct Running {
 }
 
 async fn serve(token: Option<Secret>, damaged: bool, change: impl FnOnce(&mut AdminConfig)) -> Running {
-    let node = Arc::new(Node { ready: AtomicBool::new(true), store: Store::new(Books { damaged }, Clock::system()) });
+    let node = Arc::new(Node {
+        ready: AtomicBool::new(true),
+        drains: AtomicUsize::new(0),
+        store: Store::new(Books { damaged }, Clock::system()),
+    });
     let mut config = Config::default().admin;
     config.listen = "127.0.0.1:0".parse().expect("an address");
     change(&mut config);
@@ -212,7 +223,11 @@ async fn the_rest_needs_the_token() {
     assert_eq!(status_of(&metrics), 200);
     assert!(metrics.contains("tenure_build_info{node=\"n1\""));
     let outside = format!("{headers}Origin: https://evil.example\r\n");
-    assert_eq!(status_of(&ask(running.address, "POST", "/admin/work/retry", &outside).await), 403);
+    for change in ["/admin/work/retry", "/admin/drain"] {
+        assert_eq!(status_of(&ask(running.address, "POST", change, &outside).await), 403);
+        assert_eq!(status_of(&ask(running.address, "GET", change, &headers).await), 405, "a link changes nothing");
+    }
+    assert_eq!(running.node.drains.load(Ordering::SeqCst), 0);
     assert_eq!(
         status_of(&ask(running.address, "POST", "/admin/work/retry?room=a/b/c&job=j&key=k", &headers).await),
         409
@@ -236,6 +251,10 @@ async fn the_page_and_its_state_are_served_on_loopback() {
     assert_eq!(report.events[0].text, "room <b>opened</b>");
     assert_eq!(report.rooms[0].term, Some(Term(1_764_446_400_123_457)));
     assert_eq!(status_of(&ask(running.address, "GET", "/admin/state", "Host: rebound.example\r\n").await), 403);
+    let cluster = ask(running.address, "GET", "/admin/cluster", LOCAL).await;
+    let body = cluster.split_once("\r\n\r\n").expect("a body").1;
+    let report: ClusterReport = serde_json::from_str(body).expect("a report");
+    assert_eq!(report.ownerless.len(), SHARDS as usize, "nobody holds them");
 }
 
 /// H11: what nobody has logged in for is bounded too.
@@ -305,6 +324,13 @@ async fn commands_ask_the_running_node() {
     let retry = command(at, &["work", "retry", "arena/eu/k3", "harvest", "k 1&2"]).await;
     assert_eq!(retry.exit, Exit::Problem);
     assert!(retry.text.contains("does not hold shard"), "{}", retry.text);
+
+    assert!(status.text.contains("n1"), "{}", status.text);
+    running.node.ready.store(true, Ordering::SeqCst);
+    let status = command(at, &["status"]).await;
+    assert!(status.text.contains("0 members, 0 of them room nodes; 4 shards, 4 without an owner"), "{}", status.text);
+    let drain = command(at, &["drain"]).await;
+    assert_eq!((drain.exit, running.node.drains.load(Ordering::SeqCst)), (Exit::Good, 1), "{}", drain.text);
 
     let history = command(at, &["history", "check"]).await;
     assert_eq!(history.exit, Exit::Problem);

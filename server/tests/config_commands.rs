@@ -11,6 +11,12 @@ fn command(line: &[&str]) -> Outcome {
 #[test]
 fn config_check_says_all_mistakes() {
     assert_eq!(command(&["config", "check"]), Outcome { text: "the configuration is good".into(), exit: Exit::Good });
+    let sentinel = "store.url=redis+sentinel://a:1,b:1/main";
+    let short = command(&["config", "check", "--set", sentinel]);
+    assert_eq!(short.exit, Exit::Good);
+    assert!(short.text.contains("warning: lease.ttl = 3s under Sentinel"), "{}", short.text);
+    let long = command(&["config", "check", "--set", sentinel, "--set", "lease.ttl=10s"]);
+    assert_eq!(long.text, "the configuration is good");
     let bad = command(&["config", "check", "--set", "lease.ttl=1", "--set", "gateway.lisen=x"]);
     assert_eq!(bad.exit, Exit::Problem);
     assert!(

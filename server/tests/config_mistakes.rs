@@ -197,3 +197,22 @@ fn each_value_of_the_wrong_type_is_refused() {
         }
     }
 }
+
+#[test]
+fn roles_and_what_others_are_told_must_make_sense() {
+    for roles in ["room", "gateway"] {
+        let alone = with_set(&[&format!("node.roles={roles}")]).expect_err("refused");
+        assert_eq!((alone.len(), alone[0].key.as_str()), (1, "node.roles"), "{alone:?}");
+        assert!(alone[0].to_string().contains("no other process shares that store"), "{}", alone[0]);
+        let several = with_set(&[&format!("node.roles={roles}"), "store.url=redis://127.0.0.1:6379/0"]);
+        assert!(several.is_ok(), "{several:?}");
+    }
+    for wrong in ["0.0.0.0:7779", "[::]:7779", "10.0.0.7", "10.0.0.7:0", ":7779", "host:port"] {
+        let refused = with_set(&[&format!("link.advertise={wrong}")]).expect_err("refused");
+        assert_eq!(refused[0].key, "link.advertise", "{refused:?}");
+        assert!(refused[0].to_string().contains("any address"), "{}", refused[0]);
+    }
+    for right in ["10.0.0.7:7779", "[2001:db8::7]:7779", "node-3.rooms.svc:7779"] {
+        assert!(with_set(&[&format!("link.advertise={right}")]).is_ok(), "{right}");
+    }
+}

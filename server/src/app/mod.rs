@@ -1,15 +1,19 @@
 //! A node, assembled: [`App`] is what a game's `main` calls, [`Server`] is a running node for tests and tools.
 
 mod files;
+mod local;
+mod ports;
 mod run;
 mod server;
 mod settings;
 mod source;
+mod stop;
 
 use std::{process::ExitCode, sync::Arc};
 
 pub use files::open_files_wanted;
-pub use server::{Server, StartError, StopOutcome};
+pub use server::{Server, StartError};
+pub use stop::StopOutcome;
 
 use crate::{gateway::Assets, plugin::RoomPlugin};
 
@@ -24,6 +28,7 @@ use crate::{gateway::Assets, plugin::RoomPlugin};
 ///     tenure::App::new("lobby-game", "1.0.0").room("lobby", lobby).main()
 /// }
 /// ```
+#[derive(Clone)]
 pub struct App {
     name: &'static str,
     version: &'static str,

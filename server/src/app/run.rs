@@ -4,10 +4,11 @@ use std::{io::Write as _, process::ExitCode, time::Duration};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{App, Server, files, server::Parts};
+use super::{App, Server, files, local, server::Parts};
 use crate::{
-    cli::{self, Cli, Exit, ReadyFile},
+    cli::{self, Cli, Command, Exit, ReadyFile},
     config::Config,
+    room::host::Kill,
     runtime::{Clock, Rng},
     telemetry::{self, Recent},
 };
@@ -20,10 +21,19 @@ pub(super) fn run(app: App) -> ExitCode {
         Ok(cli) => cli,
         Err(answer) => answer.exit(),
     };
-    match cli::run(&cli) {
-        Some(outcome) => outcome.finish(),
-        None => serve(app, &cli),
+    match (cli::run(&cli), cli.chosen()) {
+        (Some(outcome), _) => outcome.finish(),
+        (None, Command::Cluster(args)) => local::run(app, &cli, args),
+        (None, _) => serve(app, &cli),
     }
+}
+
+/// Ends the process when a tick never returns.
+pub(super) fn kill() -> Kill {
+    Box::new(|room: &str| {
+        tracing::error!(room, "a tick has not returned: the process ends with {HUNG}");
+        std::process::exit(HUNG);
+    })
 }
 
 fn serve(app: App, cli: &Cli) -> ExitCode {
@@ -48,11 +58,7 @@ fn serve(app: App, cli: &Cli) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return could_not_run(format_args!("no threads for sockets: {error}")),
     };
-    let kill = Box::new(|room: &str| {
-        tracing::error!(room, "a tick has not returned: the process ends with {HUNG}");
-        std::process::exit(HUNG);
-    });
-    let parts = Parts { config, clock, rng: Rng::from_entropy(), recent, kill };
+    let parts = Parts { config, clock, rng: Rng::from_entropy(), recent, kill: kill(), store: None };
     let code = runtime.block_on(play(app, cli, parts));
     // Blocking work that never ends must not hold the exit back.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -66,7 +72,7 @@ async fn play(app: App, cli: &Cli, parts: Parts) -> ExitCode {
         Err(error) => return could_not_run(format_args!("signals: {error}")),
     };
     let name = app.name;
-    let mut server = tokio::select! {
+    let server = tokio::select! {
         server = Server::start(app, parts) => match server {
             Ok(server) => server,
             Err(error) => return could_not_run(error),
@@ -85,6 +91,7 @@ async fn play(app: App, cli: &Cli, parts: Parts) -> ExitCode {
     greet(name, &server);
     let failed = tokio::select! {
         () = either(&mut term, &mut interrupt) => false,
+        () = server.asked_to_drain() => false,
         () = server.failed() => true,
     };
     let outcome = tokio::select! {
@@ -118,7 +125,7 @@ fn greet(name: &str, server: &Server) {
     drop(std::io::stdout().write_all(line.as_bytes()));
 }
 
-fn could_not_run(text: impl std::fmt::Display) -> ExitCode {
+pub(super) fn could_not_run(text: impl std::fmt::Display) -> ExitCode {
     drop(writeln!(std::io::stderr(), "{text}"));
     Exit::CouldNotRun.into()
 }

@@ -10,13 +10,23 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{App, settings, source::NodeSource};
+use super::{
+    App,
+    ports::Ports,
+    settings,
+    source::{self, NodeSource},
+};
 use crate::{
-    config::Config,
+    cli,
+    config::{Config, Role},
     gateway::{self, Gateway, GatewayParts},
-    ops::{self, Addresses, AdminParts, Probe},
+    link::{
+        self, Address, Node,
+        net::{Dialer, LinkParts},
+    },
+    ops::{self, Addresses, AdminParts, Moves, Probe},
     ownership::Ownership,
-    room::host::{HostParts, Kill, RoomHost, StopReport},
+    room::host::{HostParts, Kill, RoomHost},
     runtime::{Clock, Rng, Shutdown, Tasks, Wall},
     store::{self, Store},
     telemetry::{Metrics, Recent},
@@ -24,7 +34,7 @@ use crate::{
 };
 
 /// Part of the grace that is left for claims and tasks when rooms are saved.
-const LAST_STEPS: Duration = Duration::from_secs(2);
+pub(super) const LAST_STEPS: Duration = Duration::from_secs(2);
 
 /// Why a node did not start; the texts are for people.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +47,7 @@ pub enum StartError {
     Rewards(String),
     /// The store cannot be opened.
     #[error("{0}")]
-    Store(#[from] store::OpenError),
+    Store(String),
     /// The node could not become a member, or the cluster has agreed on something else.
     #[error("{0}")]
     Ownership(#[from] store::Error),
@@ -47,15 +57,18 @@ pub enum StartError {
     /// The admin port.
     #[error("admin port {0}: {1}")]
     Admin(std::net::SocketAddr, std::io::Error),
+    /// The port for other nodes.
+    #[error("port for links {0}: {1}")]
+    Link(std::net::SocketAddr, std::io::Error),
     /// The operating system gives no more threads.
     #[error("room threads: {0}")]
     Threads(std::io::Error),
     /// The recorder of metrics.
     #[error("metrics: {0}")]
     Metrics(String),
-    /// What is configured is not there in this version.
+    /// Other nodes could not reach this one.
     #[error("{0}")]
-    Unsupported(String),
+    Unreachable(String),
 }
 
 /// What a node is started with.
@@ -65,22 +78,8 @@ pub(super) struct Parts {
     pub(super) rng: Rng,
     pub(super) recent: Recent,
     pub(super) kill: Kill,
-}
-
-/// How a node ended.
-#[derive(Debug)]
-pub struct StopOutcome {
-    /// What the room host could not save.
-    pub rooms: StopReport,
-    /// Sockets that had to be cut off.
-    pub cut_off: usize,
-}
-
-impl StopOutcome {
-    /// Whether everything is in the store.
-    pub fn is_clean(&self) -> bool {
-        self.rooms.is_clean()
-    }
+    /// A store that is open and shared already; `None` opens the configured one.
+    pub(super) store: Option<Store>,
 }
 
 /// What the node's parts and its admin port share.
@@ -90,13 +89,17 @@ pub(super) struct Inside {
     pub(super) clock: Clock,
     pub(super) store: Store,
     pub(super) ownership: Ownership,
-    pub(super) host: Arc<RoomHost>,
+    /// Role room.
+    pub(super) host: Option<Arc<RoomHost>>,
     pub(super) book: Arc<RewardBook>,
     pub(super) probe: Probe,
     pub(super) started: Wall,
     pub(super) addresses: Mutex<Addresses>,
+    pub(super) moves: Moves,
+    /// Given when somebody asks by the admin port for the node's end.
+    pub(super) asked: Shutdown,
+    pub(super) stopping: AtomicBool,
     gateway: Mutex<Option<Arc<Gateway>>>,
-    stopping: AtomicBool,
 }
 
 impl Inside {
@@ -111,16 +114,18 @@ impl Inside {
 
 /// A running node.
 pub struct Server {
-    inside: Arc<Inside>,
-    gateway: Arc<Gateway>,
+    pub(super) inside: Arc<Inside>,
+    /// Role gateway.
+    pub(super) gateway: Option<Arc<Gateway>>,
     /// Everything but the admin port.
-    tasks: Tasks,
+    pub(super) tasks: Tasks,
     /// The admin port: it ends last, since a node that goes away is asked how far it is.
-    admin: Tasks,
+    pub(super) admin: Tasks,
 }
 
 impl Server {
-    /// Starts the parts in order: store, ownership, rooms, players' port, admin port. When one cannot start, those before it end.
+    /// Starts the parts in order: store, ports, ownership, rooms, links, players' port, admin port. When one cannot start, those before
+    /// it end.
     pub(super) async fn start(app: App, parts: Parts) -> Result<Self, StartError> {
         let (tasks, admin) = (Tasks::new(Shutdown::new()), Tasks::new(Shutdown::new()));
         let started = Self::assemble(app, parts, &tasks, &admin).await;
@@ -132,74 +137,94 @@ impl Server {
     }
 
     async fn assemble(app: App, parts: Parts, tasks: &Tasks, admin: &Tasks) -> Result<Self, StartError> {
-        let Parts { config, clock, rng, recent, kill } = parts;
-        if config.store.url != "embedded" {
-            let text = format!("store.url = {:?}: this version has the embedded store alone", config.store.url);
-            return Err(StartError::Unsupported(text));
-        }
+        let Parts { config, clock, rng, recent, kill, store } = parts;
         let kinds = settings::kinds(&app, &config)?;
         let book = Arc::new(settings::book(&app, &config)?);
-        for warning in book.warnings() {
+        for warning in book.warnings().iter().map(ToString::to_string).chain(config.advice()) {
             tracing::warn!("{warning}");
         }
         let name = settings::node_name(&config);
         let metrics = Metrics::install(&name).map_err(|error| StartError::Metrics(error.to_string()))?;
         metrics.keep_up(clock.clone(), admin);
-        let store = open(&config, &clock).await?;
-        let info = settings::member_info(&config, &app);
+        let store = match store {
+            Some(store) => store,
+            None => cli::open_store(&config, &clock).await.map_err(StartError::Store)?,
+        };
+        let ports = Ports::bind(&config).await?;
+        let info = settings::member_info(&config, &app, &ports)?;
+        let own: Address = info.link.as_str().into();
         let lease = settings::ownership(&config);
         let ownership = Ownership::start(store.clone(), clock.clone(), rng.clone(), lease, info, tasks).await?;
-        let host = RoomHost::start(HostParts {
-            kinds,
-            store: store.clone(),
-            ownership: ownership.clone(),
-            clock: clock.clone(),
-            rng: rng.clone(),
-            config: settings::host(&config),
-            book: book.clone(),
-            tasks: tasks.clone(),
-            executor: None,
-            kill,
-        });
-        let host = Arc::new(host.map_err(StartError::Threads)?);
-        host.ready().await;
+        let host = if config.node.has(Role::Room) {
+            let host = RoomHost::start(HostParts {
+                kinds,
+                store: store.clone(),
+                ownership: ownership.clone(),
+                clock: clock.clone(),
+                rng: rng.clone(),
+                config: settings::host(&config),
+                book: book.clone(),
+                tasks: tasks.clone(),
+                executor: None,
+                kill,
+            });
+            Some(Arc::new(host.map_err(StartError::Threads)?))
+        } else {
+            None
+        };
         let owned = ownership.clone();
         let any = move || owned.shards().first().and_then(|shard| owned.fence(*shard));
         let (every, fresh) = (config.lease.heartbeat, config.lease.ttl);
-        let probe = Probe::start(store.clone(), clock.clone(), tasks, every, fresh, any);
+        let agreed = (store::model::AGREED_SHARDS, config.shards.count.to_string());
+        let probe = Probe::start(store.clone(), clock.clone(), tasks, every, fresh, agreed, any);
+        let addresses = Addresses { play: ports.play(), link: ports.link(), admin: None };
         let inside = Arc::new(Inside {
             name,
             clock: clock.clone(),
             store: store.clone(),
-            ownership,
+            ownership: ownership.clone(),
             host: host.clone(),
             book,
             probe,
             started: clock.wall(),
-            addresses: Mutex::new(Addresses::default()),
-            gateway: Mutex::new(None),
+            addresses: Mutex::new(addresses),
+            moves: Moves::default(),
+            asked: Shutdown::new(),
             stopping: AtomicBool::new(false),
+            gateway: Mutex::new(None),
             config,
         });
-        let gateway = Gateway::start(GatewayParts {
-            config: inside.config.gateway.clone(),
-            auth: settings::auth(&inside.config),
-            unsaved: settings::unsaved(&inside.config),
-            server: inside.name.clone(),
-            region: inside.config.node.region.clone(),
-            node: host,
-            store: Arc::new(move |command| {
-                let store = store.clone();
-                Box::pin(async move { store.execute(command).await })
-            }),
-            clock: clock.clone(),
-            rng,
-            tasks: tasks.clone(),
-            assets: app.pages.clone(),
-        });
-        let gateway = Arc::new(gateway.await?);
-        *inside.gateway.lock() = Some(gateway.clone());
-        inside.addresses.lock().play = Some(gateway.addr());
+        source::watch_moves(&inside, tasks);
+        let links = settings::links(&inside, &rng, tasks);
+        if let (Some(listener), Some(host)) = (ports.link, &host) {
+            let parts = LinkParts { listener, node: host.clone(), common: links.clone() };
+            link::net::listen(parts).map_err(|error| StartError::Link(inside.config.link.listen, error))?;
+        }
+        let gateway = match ports.play {
+            Some(listener) => {
+                let dial = Dialer::new(own, host.clone().map(|host| host as Arc<dyn Node>), links);
+                let parts = GatewayParts {
+                    config: inside.config.gateway.clone(),
+                    auth: settings::auth(&inside.config),
+                    unsaved: settings::unsaved(&inside.config),
+                    server: inside.name.clone(),
+                    region: inside.config.node.region.clone(),
+                    directory: Arc::new(ownership),
+                    dial: Arc::new(dial),
+                    store: Arc::new(move |command| {
+                        let store = store.clone();
+                        Box::pin(async move { store.execute(command).await })
+                    }),
+                    clock: clock.clone(),
+                    rng,
+                    tasks: tasks.clone(),
+                    assets: app.pages.clone(),
+                };
+                Some(Arc::new(Gateway::start_on(listener, parts).await?))
+            }
+            None => None,
+        };
+        inside.gateway.lock().clone_from(&gateway);
         let address = ops::start(AdminParts {
             config: inside.config.admin.clone(),
             token: inside.config.secrets.admin.clone(),
@@ -227,42 +252,34 @@ impl Server {
     }
 
     /// Resolves when a part that the node cannot do without has ended by itself. Cancel-safe.
-    pub async fn failed(&mut self) {
+    pub async fn failed(&self) {
         tokio::select! {
             () = self.tasks.shutdown().stopped() => {}
             () = self.admin.shutdown().stopped() => {}
         }
     }
 
-    /// Ends the node within `drain.shutdown_grace`: not ready and no new sockets, rooms saved, sockets told to come back (1012), claims
-    /// released, admin port closed (LESSONS C45, C53). Call it once.
-    pub async fn stop(&self) -> StopOutcome {
-        let inside = &self.inside;
-        inside.stopping.store(true, Ordering::Release);
-        self.gateway.drain();
-        let grace = inside.config.drain.shutdown_grace;
-        let end = inside.clock.now().plus(grace);
-        let rooms_until = inside.clock.now().plus(grace.saturating_sub(LAST_STEPS * 2).max(grace / 2));
-        tracing::info!(sockets = self.gateway.sockets(), "stopping: rooms are being saved");
-        let rooms = inside.host.stop(rooms_until).await;
-        let left = end.since(inside.clock.now()).saturating_sub(LAST_STEPS / 2);
-        let cut_off = self.gateway.stop(left.min(LAST_STEPS)).await;
-        let leave = inside.ownership.leave();
-        tokio::select! {
-            () = leave => {}
-            () = inside.clock.sleep(LAST_STEPS) => tracing::warn!("claims could not be released in time: they end with the lease"),
-        }
-        self.tasks.shutdown().stop();
-        self.tasks.wait(LAST_STEPS).await;
-        self.admin.shutdown().stop();
-        self.admin.wait(LAST_STEPS).await;
-        tracing::info!(unsaved = rooms.unsaved.len(), cut_off, "stopped");
-        StopOutcome { rooms, cut_off }
+    /// Resolves when the admin port was told to drain the node. Cancel-safe.
+    pub async fn asked_to_drain(&self) {
+        self.inside.asked.stopped().await;
     }
 
+    /// Whether the admin port was told so.
+    pub(super) fn is_asked_to_drain(&self) -> bool {
+        self.inside.asked.is_stopped()
+    }
+
+    /// Waits until the node is ready and every shard that it holds is taken over: rooms can be reached.
     async fn until_ready(&self) {
         let source = NodeSource(self.inside.clone());
-        while !ops::Source::readiness(&source).ready() && !self.tasks.shutdown().is_stopped() {
+        loop {
+            let taken = self.inside.host.as_ref().is_none_or(|host| {
+                let (serves, ready) = host.status().shards;
+                serves == ready && ready >= self.inside.ownership.shards().len()
+            });
+            if taken && ops::Source::readiness(&source).ready() || self.tasks.shutdown().is_stopped() {
+                return;
+            }
             self.inside.clock.sleep(Duration::from_millis(5)).await;
         }
     }
@@ -271,15 +288,5 @@ impl Server {
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server").field("name", &self.inside.name).finish_non_exhaustive()
-    }
-}
-
-/// Opening waits for a lock and may repair a file: not on a thread that serves sockets.
-async fn open(config: &Config, clock: &Clock) -> Result<Store, StartError> {
-    let (path, clock, options) = (config.store.path.clone(), clock.clone(), settings::store_options(config));
-    let opened = tokio::task::spawn_blocking(move || store::embedded(&path, clock, options)).await;
-    match opened {
-        Ok(store) => Ok(store?),
-        Err(error) => Err(StartError::Unsupported(format!("the store could not be opened: {error}"))),
     }
 }

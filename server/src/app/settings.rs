@@ -3,21 +3,25 @@
 use crate::{
     config::{Config, Secret},
     gateway::{AuthConfig, UnsavedBounds},
+    link::net,
     ownership::{self, Times},
     plugin::{RoomBuilder, RoomKind},
     room::{host::HostConfig, world::WorldSettings},
-    store::{MemberInfo, Options},
+    runtime::{Rng, Tasks},
+    store::MemberInfo,
     timers::{self, RewardBook},
 };
 
-use super::{App, server::StartError};
+use tenure_shared::ids::ID_HASH_VERSION;
 
-pub(super) fn store_options(config: &Config) -> Options {
-    let mut options = Options { lock_wait: config.store.lock_wait, ..Options::default() };
-    options.rules.max_checkpoint = config.room.max_checkpoint;
-    options.rules.keep_identities = config.ledger.keep_identities;
-    options
-}
+use super::{
+    App,
+    ports::Ports,
+    server::{Inside, StartError},
+};
+
+/// Link address of a process that nobody calls.
+const LOCAL: &str = "local";
 
 pub(super) fn ownership(config: &Config) -> ownership::Options {
     let lease = &config.lease;
@@ -30,6 +34,8 @@ pub(super) fn ownership(config: &Config) -> ownership::Options {
             margin: lease.margin,
             claim_check: lease.claim_check,
         },
+        concurrent: config.handoff.concurrent,
+        ..ownership::Options::default()
     }
 }
 
@@ -41,16 +47,31 @@ pub(super) fn node_name(config: &Config) -> String {
     })
 }
 
-pub(super) fn member_info(config: &Config, app: &App) -> MemberInfo {
-    MemberInfo {
+/// What the node says about itself. The ports are the ones that were bound.
+pub(super) fn member_info(config: &Config, app: &App, ports: &Ports) -> Result<MemberInfo, StartError> {
+    let link = match (&config.link.advertise, ports.link()) {
+        (Some(advertised), _) => advertised.clone(),
+        (None, Some(bound)) if bound.ip().is_unspecified() => {
+            return Err(StartError::Unreachable(format!(
+                "link.listen = {bound}: other nodes cannot connect to \"any address\"; set link.advertise to this node's, like \
+                 \"10.0.0.7:{}\"",
+                bound.port()
+            )));
+        }
+        (None, Some(bound)) => bound.to_string(),
+        // Nobody dials it: a gateway calls, and one process alone has no links.
+        (None, None) => LOCAL.to_owned(),
+    };
+    let play = ports.play().map(|bound| format!("http://{bound}")).unwrap_or_default();
+    Ok(MemberInfo {
         node: node_name(config),
         roles: config.node.roles.iter().map(|role| role.name().to_owned()).collect(),
         version: app.version.to_owned(),
         revision: config.node.revision,
-        link: config.link.advertise.clone().unwrap_or_else(|| config.link.listen.to_string()),
-        public_url: config.node.public_url.clone().unwrap_or_else(|| format!("http://{}", config.gateway.listen)),
+        link,
+        public_url: config.node.public_url.clone().unwrap_or(play),
         zone_data: timers::zone_data_version().to_owned(),
-    }
+    })
 }
 
 pub(super) fn host(config: &Config) -> HostConfig {
@@ -67,6 +88,7 @@ pub(super) fn host(config: &Config) -> HostConfig {
         restarts: room.restarts,
         restart_window: room.restart_window,
         kill_after: room.kill_after,
+        give_deadline: config.handoff.step_deadline,
         retry_delay: config.rewards.retry_delay,
         max_attempts: config.rewards.max_attempts,
         world: WorldSettings {
@@ -81,6 +103,21 @@ pub(super) fn host(config: &Config) -> HostConfig {
             ..WorldSettings::default()
         },
         ..HostConfig::default()
+    }
+}
+
+/// What links need, the same on both sides. Peers are of one cluster if they agree on what makes two of them understand each other.
+pub(super) fn links(inside: &Inside, rng: &Rng, tasks: &Tasks) -> net::Common {
+    let config = &inside.config;
+    let agreed = format!("{} shards, id hash {ID_HASH_VERSION}, link protocol {}", config.shards.count, net::PROTOCOL);
+    net::Common {
+        name: inside.name.clone(),
+        cluster: xxhash_rust::xxh3::xxh3_64(agreed.as_bytes()),
+        secret: config.secrets.link.clone(),
+        clock: inside.clock.clone(),
+        rng: rng.fork(),
+        tasks: tasks.clone(),
+        limits: net::Limits::new(&config.link),
     }
 }
 

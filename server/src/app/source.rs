@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use tenure_shared::ShardId;
+use tenure_shared::{IncarnationId, ShardId};
 
 use super::server::Inside;
 use crate::{
-    ops::{Counts, Readiness, RoomReport, ScheduleReport, ShardReport, Source, StatusReport},
-    runtime::Wall,
-    store::{Fence, Store},
+    link::Directory,
+    ops::{
+        ClusterReport, Counts, MemberReport, OwnerReport, Readiness, RoomReport, ScheduleReport, ShardReport, Source,
+        StatusReport,
+    },
+    runtime::{Tasks, Wall, tasks::Kind},
+    store::{Fence, Member, Store},
 };
 
 /// The node behind the admin port.
@@ -28,7 +32,7 @@ impl Source for NodeSource {
 
     fn status(&self) -> StatusReport {
         let inside = &self.0;
-        let host = inside.host.status();
+        let host = inside.host.as_ref().map(|host| host.status()).unwrap_or_default();
         let count = |stage: &str| host.stages.get(stage).copied().unwrap_or(0) as u64;
         let now = inside.store.now();
         let rooms: Vec<RoomReport> = host
@@ -43,7 +47,7 @@ impl Source for NodeSource {
                 seats: room.seats,
                 connected: Some(room.connected),
                 max_seats: Some(room.max_seats),
-                state: stage_word(room.stage),
+                state: room.stage.as_str().to_owned(),
                 ticks_dropped: room.ticks_dropped,
                 reason: room.reason.clone(),
             })
@@ -84,6 +88,73 @@ impl Source for NodeSource {
     fn shards(&self) -> u32 {
         self.0.config.shards.count
     }
+
+    fn cluster(&self) -> ClusterReport {
+        let inside = &self.0;
+        let (view, now) = (inside.ownership.view(), inside.store.now());
+        let me = inside.ownership.incarnation();
+        let members = view.members.iter().map(|member| member_report(member, me.as_ref(), now)).collect();
+        let owners = view.routes.iter().map(|(shard, owned)| OwnerReport {
+            shard: *shard,
+            term: owned.term,
+            owner: owned.owner.as_ref().map(ToString::to_string),
+        });
+        let report = ClusterReport {
+            node: inside.name.clone(),
+            incarnation: me.as_ref().map(ToString::to_string),
+            now,
+            seen: view.at,
+            shards: self.shards(),
+            members,
+            owners: owners.collect(),
+            ownerless: Vec::new(),
+            moves: inside.moves.newest(),
+        };
+        report.counted()
+    }
+
+    fn drain(&self) {
+        self.0.asked.stop();
+    }
+}
+
+/// Remembers what changes hands, for the admin page.
+pub(super) fn watch_moves(inside: &Arc<Inside>, tasks: &Tasks) {
+    let (inside, shutdown) = (inside.clone(), tasks.shutdown().clone());
+    tasks.spawn("moves", Kind::Essential, async move {
+        let mut changes = Directory::changes(&inside.ownership);
+        loop {
+            changes.borrow_and_update();
+            let view = inside.ownership.view();
+            let owners = view.routes.iter().map(|(shard, owned)| (*shard, owned.owner.clone(), owned.term));
+            inside.moves.look(inside.store.now(), owners);
+            tokio::select! {
+                biased;
+                () = shutdown.stopped() => return,
+                changed = changes.changed() => if changed.is_err() { return },
+            }
+        }
+    });
+}
+
+fn member_report(member: &Member, me: Option<&IncarnationId>, now: Wall) -> MemberReport {
+    let info = &member.info;
+    let micros = |wall: Wall| i64::try_from(wall.0).unwrap_or(i64::MAX);
+    MemberReport {
+        node: info.node.clone(),
+        incarnation: member.incarnation.to_string(),
+        this: Some(&member.incarnation) == me,
+        status: word(member.status),
+        roles: info.roles.clone(),
+        version: info.version.clone(),
+        revision: info.revision,
+        link: info.link.clone(),
+        public_url: info.public_url.clone(),
+        zone_data: info.zone_data.clone(),
+        beats: member.beats,
+        lease_left_ms: micros(member.lease_until).saturating_sub(micros(now)) / 1_000,
+        shards: 0,
+    }
 }
 
 impl NodeSource {
@@ -118,8 +189,8 @@ impl NodeSource {
     }
 }
 
-/// The stage as JSON has it.
-fn stage_word(stage: crate::room::host::Stage) -> String {
-    let word = serde_json::to_value(stage).ok();
+/// A state as JSON has it.
+fn word(state: impl serde::Serialize) -> String {
+    let word = serde_json::to_value(state).ok();
     word.and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -50,6 +50,17 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Move the shards of the running node to the others, and end it.
+    Drain {
+        /// Wait until it has ended.
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Run a whole cluster on this machine: room nodes, gateways and a private redis-server, each of which can be killed, paused and drained.
+    Cluster(ClusterArgs),
+    /// Become another program, which ends with the process that asked for it.
+    #[command(hide = true)]
+    WithParent(WithParentArgs),
     /// Look at the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -65,6 +76,34 @@ pub enum Command {
     /// Look at schedules of rewards.
     #[command(subcommand)]
     Schedule(ScheduleCommand),
+}
+
+/// `cluster …`.
+#[derive(Clone, Debug, Args)]
+pub struct ClusterArgs {
+    /// Room nodes.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=32))]
+    pub nodes: u16,
+    /// Gateways; 0 gives every room node both roles.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=16))]
+    pub gateways: u16,
+    /// Folder of the private store, logs and ready-files; `cluster` in store.path when absent.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+/// `with-parent …`.
+#[derive(Clone, Debug, Args)]
+pub struct WithParentArgs {
+    /// Process id of the parent.
+    #[arg(long)]
+    pub parent: i32,
+    /// Terminate, do not kill.
+    #[arg(long)]
+    pub gently: bool,
+    /// Program and arguments.
+    #[arg(last = true, required = true)]
+    pub line: Vec<OsString>,
 }
 
 /// `config …`.
@@ -226,6 +265,18 @@ mod tests {
         let cli = parse(&["--set", "a.b=1", "status", "--set=c.d=2", "--json", "--set", "e.f=3"]).expect("parsed");
         assert_eq!(cli.common.set, ["a.b=1", "c.d=2", "e.f=3"]);
         assert!(matches!(cli.chosen(), Command::Status { json: true }));
+        let cli = parse(&["cluster", "--nodes", "5", "--dir", "d"]).expect("parsed");
+        let Command::Cluster(args) = cli.chosen() else { panic!("{cli:?}") };
+        assert_eq!((args.nodes, args.gateways, args.dir.clone()), (5, 1, Some("d".into())));
+        let cli = parse(&["with-parent", "--parent", "7", "--", "redis-server", "--port", "1", "--set", "x"])
+            .expect("parsed");
+        let Command::WithParent(args) = cli.chosen() else { panic!("{cli:?}") };
+        assert_eq!(
+            args.line,
+            ["redis-server", "--port", "1", "--set", "x"],
+            "what stands behind -- is another program's"
+        );
+        assert_eq!((args.parent, args.gently, cli.common.set.len()), (7, false, 0));
         let cli = parse(&["serve", "--rewards", "r.toml"]).expect("parsed");
         assert!(cli.common.sources().set.contains(&"rewards.file=r.toml".to_owned()));
     }

@@ -14,7 +14,7 @@ use crate::{
     config::{Config, Secret},
 };
 
-/// Time for each step: connecting, sending, each read.
+/// Time for each step: connecting, sending, each read; unless the caller has another.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest answer, bytes.
 const ANSWER_BYTES: u64 = 16 * 1024 * 1024;
@@ -45,6 +45,7 @@ pub(super) enum Error {
 pub(super) struct Node {
     address: SocketAddr,
     token: Option<Secret>,
+    timeout: Duration,
 }
 
 impl Node {
@@ -64,7 +65,12 @@ impl Node {
                 std::net::Ipv6Addr::LOCALHOST.into()
             });
         }
-        Ok(Self { address, token: config.secrets.admin.clone() })
+        Ok(Self { address, token: config.secrets.admin.clone(), timeout: TIMEOUT })
+    }
+
+    /// At an address that is known, with a time for each step.
+    pub(super) fn at(address: SocketAddr, config: &Config, timeout: Duration) -> Self {
+        Self { address, token: config.secrets.admin.clone(), timeout }
     }
 
     /// Reads a page.
@@ -79,15 +85,15 @@ impl Node {
 
     fn ask(&self, method: &str, target: &str) -> Result<String, Error> {
         let failed = |error| Error::Io(self.address, error);
-        let mut stream = TcpStream::connect_timeout(&self.address, TIMEOUT).map_err(|error| {
+        let mut stream = TcpStream::connect_timeout(&self.address, self.timeout).map_err(|error| {
             if error.kind() == io::ErrorKind::ConnectionRefused {
                 Error::NotRunning(self.address)
             } else {
                 failed(error)
             }
         })?;
-        stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
-        stream.set_write_timeout(Some(TIMEOUT)).map_err(failed)?;
+        stream.set_read_timeout(Some(self.timeout)).map_err(failed)?;
+        stream.set_write_timeout(Some(self.timeout)).map_err(failed)?;
         let mut head = format!("{method} {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
         if let Some(token) = &self.token {
             // As Basic, since that carries any bytes.

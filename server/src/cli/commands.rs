@@ -8,27 +8,30 @@ use tenure_shared::PlayerId;
 use super::{
     Cli, Command, Common, ConfigCommand, Exit, HistoryCommand, LedgerCommand, Outcome, WorkCommand,
     client::{self, Node, encode},
-    show,
+    show, stores,
 };
 use crate::{
     config::Config,
-    ops::{self, HistoryReport, LedgerReport, ReportError, StatusReport, WorkReport},
+    ops::{self, ClusterReport, HistoryReport, LedgerReport, ReportError, StatusReport, WorkReport},
     runtime::Clock,
-    store::{self, Store, model::Rules},
+    store::Store,
 };
 
-/// How long a command waits for the lock of the embedded store: somebody who does not answer on the admin port holds it.
-const LOCK_WAIT: Duration = Duration::from_secs(1);
-/// Memory for pages of the file: a command reads little of it.
-const CACHE_BYTES: usize = 16 * 1024 * 1024;
+/// Time between two looks at a node that drains.
+const DRAIN_LOOK: Duration = Duration::from_millis(200);
+/// What a drain may take beyond its configured times.
+const DRAIN_SLACK: Duration = Duration::from_secs(10);
 
-/// Runs a command to its end; `None` for `serve`, which is the application's.
+/// Runs a command to its end; `None` for what is the application's: `serve`, and a `cluster` in one process.
 pub fn run(cli: &Cli) -> Option<Outcome> {
     let common = &cli.common;
     let outcome = match cli.chosen() {
         Command::Serve => return None,
         Command::Config(ConfigCommand::Check) => config_check(common),
         Command::Schedule(command) => super::schedule::run(common, command),
+        Command::Cluster(args) => return super::cluster::run(common, args),
+        Command::WithParent(args) => super::cluster::with_parent(args),
+        Command::Drain { wait } => with_config(common, |config| drain(common, config, *wait)),
         Command::Status { json } => with_config(common, |config| status(common, config, *json)),
         Command::Ledger(LedgerCommand::Show { player, json, limit }) => {
             with_config(common, |config| ledger_show(&Desk { common, config }, player, *limit, *json))
@@ -55,7 +58,14 @@ fn with_config(common: &Common, run: impl FnOnce(&Config) -> Outcome) -> Outcome
 
 fn config_check(common: &Common) -> Outcome {
     match Config::load(&common.sources()) {
-        Ok(_) => Outcome::new(Exit::Good, "the configuration is good"),
+        Ok(config) => {
+            let mut text = "the configuration is good".to_owned();
+            for advice in config.advice() {
+                text.push_str("\nwarning: ");
+                text.push_str(&advice);
+            }
+            Outcome::new(Exit::Good, text)
+        }
         Err(mistakes) => Outcome::new(Exit::Problem, mistakes.to_string()),
     }
 }
@@ -71,7 +81,38 @@ fn status(common: &Common, config: &Config, json: bool) -> Outcome {
             Err(text) => return Outcome::could_not_run(text),
         };
     let exit = if report.readiness.ready() { Exit::Good } else { Exit::Problem };
-    present(&report, exit, json, show::status)
+    if json {
+        return present(&report, exit, true, show::status);
+    }
+    let cluster: Result<ClusterReport, String> =
+        node.get("/admin/cluster").map_err(|error| error.to_string()).and_then(|body| parse(&body));
+    let cluster = cluster.map_or_else(|error| format!("the cluster: {error}"), |report| show::cluster(&report));
+    Outcome::new(exit, format!("{}{cluster}", show::status(&report)))
+}
+
+/// Asks the node to give everything away and to end.
+fn drain(common: &Common, config: &Config, wait: bool) -> Outcome {
+    let node = match Node::find(common, config) {
+        Ok(node) => node,
+        Err(text) => return Outcome::could_not_run(text),
+    };
+    if let Err(error) = node.post("/admin/drain") {
+        return Outcome::could_not_run(error);
+    }
+    if !wait {
+        return Outcome::new(Exit::Good, "the node gives its shards away and ends; `status` says how far it is");
+    }
+    let clock = Clock::system();
+    let limit = config.drain.endpoint_lag + config.drain.shutdown_grace + DRAIN_SLACK;
+    let end = clock.now().plus(limit);
+    while clock.now() < end {
+        match node.get("/status") {
+            Err(client::Error::NotRunning(_)) => return Outcome::new(Exit::Good, "the node has ended"),
+            // It may close the port in the middle of an answer.
+            Ok(_) | Err(_) => std::thread::sleep(DRAIN_LOOK),
+        }
+    }
+    Outcome::new(Exit::Problem, format!("the node has not ended within {limit:?}"))
 }
 
 fn ledger_show(desk: &Desk<'_>, player: &str, limit: u16, json: bool) -> Outcome {
@@ -147,25 +188,13 @@ impl Desk<'_> {
             Err(text) if self.common.ready_file.is_some() => return Err(text),
             Err(_) => {}
         }
-        let store = open(self.config)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
-        runtime.block_on(make(store)).map_err(|error| error.to_string())
+        runtime.block_on(async {
+            let store = stores::open_for_reading(self.config).await?;
+            make(store).await.map_err(|error| error.to_string())
+        })
     }
-}
-
-/// Opens the store that the configuration names, if there is one: asking must not make an empty one.
-fn open(config: &Config) -> Result<Store, String> {
-    let folder = &config.store.path;
-    if config.store.url != "embedded" {
-        return Err(format!("store.url = {:?}: this build opens the embedded store only", config.store.url));
-    }
-    if !folder.is_dir() {
-        return Err(format!("no node runs, and there is no data folder {}", folder.display()));
-    }
-    let rules = Rules { keep_identities: config.ledger.keep_identities, max_checkpoint: config.room.max_checkpoint };
-    let options = store::Options { rules, lock_wait: LOCK_WAIT, cache: CACHE_BYTES };
-    store::embedded(folder, Clock::system(), options).map_err(|error| error.to_string())
 }
 
 fn parse<T: DeserializeOwned>(body: &str) -> Result<T, String> {

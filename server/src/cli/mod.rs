@@ -1,21 +1,29 @@
 //! The commands that every binary built on the framework has.
 //!
-//! `serve` belongs to the application; all others run here, to their end, and answer with an exit code: 0 all is well, 1 a problem was
+//! `serve`, and a cluster in one process, belong to the application; all others run here, to their end, and answer with an exit code: 0 all is well, 1 a problem was
 //! found, 2 the command could not run. Commands on stored data ask a running node, since it holds the lock of the embedded store, and
 //! open the store themselves when none runs.
 
 mod args;
 mod client;
+mod cluster;
 mod commands;
 mod ready_file;
 mod schedule;
 mod show;
+mod stores;
 
 use std::{io::Write as _, process::ExitCode};
 
-pub use args::{Cli, Command, Common, ConfigCommand, HistoryCommand, LedgerCommand, ScheduleCommand, WorkCommand};
+pub use args::{
+    Cli, ClusterArgs, Command, Common, ConfigCommand, HistoryCommand, LedgerCommand, ScheduleCommand, WithParentArgs,
+    WorkCommand,
+};
+pub(crate) use cluster::{Said, listen};
 pub use commands::run;
 pub use ready_file::{ReadyFile, write as write_ready_file};
+pub(crate) use show::cluster as show_cluster;
+pub(crate) use stores::{is_shared, open as open_store};
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

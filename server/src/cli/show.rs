@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::{
-    ops::{HistoryReport, LedgerReport, RoomReport, StatusReport, WorkReport},
+    ops::{ClusterReport, HistoryReport, LedgerReport, RoomReport, StatusReport, WorkReport},
     timers::preview::utc_text as time,
 };
 
@@ -47,6 +47,35 @@ pub(super) fn status(report: &StatusReport) -> String {
     for schedule in &report.schedules {
         let next = schedule.next.map_or_else(|| "never".to_owned(), time);
         line!(out, "  {} next {next} ({}, rooms {})", schedule.id, schedule.rule, schedule.rooms);
+    }
+    out
+}
+
+pub(crate) fn cluster(report: &ClusterReport) -> String {
+    let mut out = String::new();
+    let nodes = report.members.iter().filter(|member| member.roles.iter().any(|role| role == "room")).count();
+    let (ownerless, members) = (report.ownerless.len(), report.members.len());
+    line!(out, "{members} members, {nodes} of them room nodes; {} shards, {ownerless} without an owner", report.shards);
+    for member in &report.members {
+        let lease = match member.lease_left_ms {
+            left if left < 0 => format!("lease lapsed {} ms ago", -left),
+            left => format!("lease {left} ms"),
+        };
+        let this = if member.this { "*" } else { " " };
+        let (name, status, roles) = (&member.node, &member.status, member.roles.join(" + "));
+        line!(
+            out,
+            "{this} {name:<12} {roles:<14} {status:<9} {:>5} shards  {lease}  version {} revision {}",
+            member.shards,
+            member.version,
+            member.revision
+        );
+    }
+    let mut zones: Vec<&str> = report.members.iter().map(|member| member.zone_data.as_str()).collect();
+    zones.sort_unstable();
+    zones.dedup();
+    if zones.len() > 1 {
+        line!(out, "! members differ in time-zone data: {}", zones.join(", "));
     }
     out
 }

@@ -1,5 +1,6 @@
 //! What people configure: `config/default.toml` < `--config FILE` < environment < `--set`, read strictly, all mistakes at once.
 
+mod advice;
 mod diagnostic;
 mod gateway;
 mod load;

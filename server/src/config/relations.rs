@@ -1,6 +1,9 @@
 //! Relations between keys: what must hold for two values that are each right alone. The defaults are checked by a test.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use super::{Config, Diagnostic, Guests, section::Reader};
 
@@ -9,7 +12,22 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
     lease(config, reader);
     gateway(config, reader);
     room(config, reader);
+    link(config, reader);
     binds(config, reader);
+    roles(config, reader);
+}
+
+/// A process alone must be everything.
+fn roles(config: &Config, reader: &mut Reader<'_>) {
+    let node = &config.node;
+    if config.store.url == "embedded" && !(node.has(super::Role::Gateway) && node.has(super::Role::Room)) {
+        relate(
+            reader,
+            "node.roles",
+            "store.url",
+            "both roles with store.url (embedded): no other process shares that store, so nobody would do the rest",
+        );
+    }
 }
 
 fn lease(config: &Config, reader: &mut Reader<'_>) {
@@ -141,6 +159,29 @@ fn room(config: &Config, reader: &mut Reader<'_>) {
         ("handoff.hold_ttl", config.handoff.hold_ttl),
         "a step must end before gateways give up the hold",
     );
+}
+
+fn link(config: &Config, reader: &mut Reader<'_>) {
+    let link = &config.link;
+    below(
+        reader,
+        ("link.ping_every", link.ping_every),
+        ("link.idle_timeout", link.idle_timeout),
+        "a peer that pings must not be taken for gone",
+    );
+    let Some(advertise) = &link.advertise else { return };
+    let parts = advertise.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+    let port = parts.and_then(|(_, port)| port.parse::<u16>().ok()).filter(|port| *port != 0);
+    let host = parts.map(|(host, _)| host.trim_start_matches('[').trim_end_matches(']'));
+    let anywhere =
+        host.and_then(|host| host.parse::<IpAddr>().ok()).is_some_and(|ip| ip.to_canonical().is_unspecified());
+    if port.is_none() || anywhere {
+        complain(
+            reader,
+            "link.advertise",
+            "\"host:port\" of this node alone: other nodes cannot connect to \"any address\" or port 0",
+        );
+    }
 }
 
 fn binds(config: &Config, reader: &mut Reader<'_>) {

@@ -54,6 +54,13 @@ section! {
     }
 }
 
+impl NodeConfig {
+    /// Whether this process has the role.
+    pub fn has(&self, role: Role) -> bool {
+        self.roles.contains(&role)
+    }
+}
+
 section! {
     /// Streams between processes.
     LinkConfig in "link" {
@@ -63,6 +70,10 @@ section! {
         advertise: Option<String> = optional_text(256);
         /// File with the cluster's secret.
         secret_file: Option<PathBuf> = optional_path();
+        /// How long nothing is sent before a ping is.
+        ping_every: Duration = duration(ms(20)..=MINUTE);
+        /// How long nothing may be heard from a peer.
+        idle_timeout: Duration = duration(ms(100)..=5 * MINUTE);
     }
 }
 

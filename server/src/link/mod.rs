@@ -6,6 +6,7 @@
 
 mod directory;
 mod message;
+pub mod net;
 
 pub use directory::{Address, Dial, Directory, Owner};
 pub use message::*;

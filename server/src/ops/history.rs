@@ -1,14 +1,18 @@
 //! Report on the histories: one owner per term, terms grow, each completed item once (H1, H2, H6).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use tenure_shared::{IncarnationId, ShardId, Term};
+use tokio::task::JoinSet;
 
 use crate::store::{CompletedWork, Error, HistoryEntry, Key, Store, WorkId};
 
 /// Completed items asked for per shard: the store's log is bounded below this.
 const COMPLETED: usize = 1_000;
+
+/// Shards read at a time: a store across a network is asked for many at once.
+const AT_A_TIME: usize = 32;
 
 /// What the histories say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,16 +33,38 @@ pub struct HistoryReport {
 /// The store's.
 pub async fn check_history(store: &Store, shards: u32) -> Result<HistoryReport, Error> {
     let mut report = HistoryReport { shards, ..HistoryReport::default() };
-    for shard in (0..shards).map(ShardId) {
-        let key = Key::shard(shard);
-        let history = store.history(&key).await?;
-        report.changes += history.len() as u64;
-        report.problems.extend(check_owners(&key, &history));
-        let completed = store.completed(shard, COMPLETED).await?;
-        report.completed += completed.len() as u64;
-        report.problems.extend(check_completed(&completed));
+    let mut found: BTreeMap<ShardId, Vec<String>> = BTreeMap::new();
+    let (mut calls, mut left) = (JoinSet::new(), (0..shards).map(ShardId));
+    loop {
+        while calls.len() < AT_A_TIME
+            && let Some(shard) = left.next()
+        {
+            calls.spawn(check_shard(store.clone(), shard));
+        }
+        let Some(done) = calls.join_next().await else { break };
+        let one = done.map_err(|error| Error::Broken(format!("reading a history ended: {error}")))??;
+        report.changes += one.changes;
+        report.completed += one.completed;
+        found.insert(one.shard, one.problems);
     }
+    report.problems = found.into_values().flatten().collect();
     Ok(report)
+}
+
+struct OneShard {
+    shard: ShardId,
+    changes: u64,
+    completed: u64,
+    problems: Vec<String>,
+}
+
+async fn check_shard(store: Store, shard: ShardId) -> Result<OneShard, Error> {
+    let key = Key::shard(shard);
+    let history = store.history(&key).await?;
+    let completed = store.completed(shard, COMPLETED).await?;
+    let mut problems = check_owners(&key, &history);
+    problems.extend(check_completed(&completed));
+    Ok(OneShard { shard, changes: history.len() as u64, completed: completed.len() as u64, problems })
 }
 
 fn check_owners(key: &Key, history: &[HistoryEntry]) -> Vec<String> {

@@ -44,7 +44,16 @@ pub(super) async fn answer(shared: &Shared, request: &Request<Incoming>) -> Answ
         return refuse(refusal);
     }
     let query = Query(request.uri().query().unwrap_or_default());
-    let known = ["/metrics", "/admin", "/admin/state", "/status", "/admin/ledger", "/admin/work", "/admin/history"];
+    let known = [
+        "/metrics",
+        "/admin",
+        "/admin/state",
+        "/status",
+        "/admin/ledger",
+        "/admin/work",
+        "/admin/history",
+        "/admin/cluster",
+    ];
     match (reads, path) {
         (true, "/metrics") => plain("text/plain; version=0.0.4", shared.metrics.render()),
         (true, "/admin" | "/admin/") => plain("text/html; charset=utf-8", PAGE.to_owned()),
@@ -53,6 +62,7 @@ pub(super) async fn answer(shared: &Shared, request: &Request<Incoming>) -> Answ
             status.events = shared.recent.newest(EVENTS);
             json(StatusCode::OK, &status)
         }
+        (true, "/admin/cluster") => json(StatusCode::OK, &shared.source.cluster()),
         (true, "/admin/ledger") => ledger(shared, &query).await,
         (true, "/admin/work") => {
             let parked_only = query.get("parked").as_deref() == Some("true");
@@ -62,7 +72,12 @@ pub(super) async fn answer(shared: &Shared, request: &Request<Incoming>) -> Answ
             report(check_history(shared.source.store(), shared.source.shards()).await.map_err(ReportError::from))
         }
         (false, "/admin/work/retry") if method == Method::POST => retry(shared, &query).await,
-        (_, "/live" | "/ready" | "/admin/work/retry") => bare(StatusCode::METHOD_NOT_ALLOWED),
+        (false, "/admin/drain") if method == Method::POST => {
+            tracing::info!("told by the admin port to drain");
+            shared.source.drain();
+            json(StatusCode::OK, &Done { done: true })
+        }
+        (_, "/live" | "/ready" | "/admin/work/retry" | "/admin/drain") => bare(StatusCode::METHOD_NOT_ALLOWED),
         (false, path) if known.contains(&path) => bare(StatusCode::METHOD_NOT_ALLOWED),
         _ => error(StatusCode::NOT_FOUND, "no such page; see /admin"),
     }

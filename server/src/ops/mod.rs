@@ -4,6 +4,7 @@
 //! the same answer whether it asks a running node or opens the store itself.
 
 mod access;
+mod cluster;
 mod history;
 mod http;
 mod ledger;
@@ -12,6 +13,7 @@ mod server;
 mod source;
 mod work;
 
+pub use cluster::{ClusterReport, MOVES_KEPT, MemberReport, MoveReport, Moves, OwnerReport};
 pub use history::{HistoryReport, check_history};
 pub use ledger::{LedgerLine, LedgerReport, show_ledger};
 pub use probe::Probe;

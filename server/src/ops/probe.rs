@@ -1,8 +1,9 @@
-//! Whether the store really answers: for readiness a fenced write attempt and a read back, every few seconds.
+//! Whether the store really answers: for readiness a write attempt and a read back, every few seconds.
 //!
 //! The write is the retry of an item that does not exist. The store checks its fence as for any other write, in the same step, and then has
 //! nothing to change: so the probe goes the whole way (queue, writer, rules, rows) without leaving anything behind. A ping would stay
-//! green with a read-only disk, a lost script or a fence that is no longer ours (LESSONS C35).
+//! green with a read-only disk, a lost script or a fence that is no longer ours (LESSONS C35). A node that holds no shard (a gateway; a
+//! room node that has just come, or is one more than there are shards) proposes what the cluster has agreed on anyway.
 
 use std::{
     sync::{
@@ -32,22 +33,24 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Asks every `every` until the shutdown. `fence` gives one of the node's fences, `None` while it holds nothing: nothing is asked then.
-    /// An answer counts for `fresh` from before it was asked for, and an attempt that takes longer is given up.
+    /// Asks every `every` until the shutdown. `fence` gives one of the node's fences, `None` while it holds nothing: then `agreed` (name
+    /// and value of something agreed on) is what is written. An answer counts for `fresh` from before it was asked for, and an attempt that takes longer is given up.
     pub fn start(
         store: Store,
         clock: Clock,
         tasks: &Tasks,
         every: Duration,
         fresh: Duration,
+        agreed: (&'static str, String),
         fence: impl Fn() -> Option<Fence> + Send + 'static,
     ) -> Self {
         let probe = Self { clock, fresh, good: Arc::new(AtomicU64::new(NEVER)) };
         let (this, shutdown) = (probe.clone(), tasks.shutdown().clone());
         tasks.spawn("store-probe", Kind::Essential, async move {
             loop {
-                if let Some(fence) = fence() {
-                    this.attempt(&store, &fence).await;
+                match fence() {
+                    Some(fence) => this.attempt(fenced(&store, &fence)).await,
+                    None => this.attempt(unfenced(&store, &agreed)).await,
                 }
                 tokio::select! {
                     biased;
@@ -65,11 +68,11 @@ impl Probe {
         good != NEVER && self.clock.now().since(Mono(good - 1)) < self.fresh
     }
 
-    async fn attempt(&self, store: &Store, fence: &Fence) {
+    async fn attempt(&self, answers: impl Future<Output = bool>) {
         let began = self.clock.now();
         let good = tokio::select! {
             biased;
-            good = answers(store, fence) => good,
+            good = answers => good,
             () = self.clock.sleep(self.fresh) => false,
         };
         if good {
@@ -78,7 +81,17 @@ impl Probe {
     }
 }
 
-async fn answers(store: &Store, fence: &Fence) -> bool {
+async fn unfenced(store: &Store, (name, value): &(&'static str, String)) -> bool {
+    match store.agree(name, value).await {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::debug!(%error, "the store's probe failed");
+            false
+        }
+    }
+}
+
+async fn fenced(store: &Store, fence: &Fence) -> bool {
     let Ok(room) = RoomId::new("tenure/probe/none") else { return false };
     let id = WorkId { room, job: "probe".into(), key: "none".into() };
     let written = match store.retry(fence, &id).await {
@@ -128,22 +141,34 @@ mod tests {
         let fence = store.acquire(&key, &me, None, Term(0)).await.expect("granted");
 
         let tasks = Tasks::new(Shutdown::new());
-        let probe = Probe::start(store.clone(), clock.clone(), &tasks, TTL / 3, TTL, || None);
-        assert!(!probe.is_fresh(), "a node that holds nothing is not ready");
-        probe.attempt(&store, &fence).await;
+        let probe = Probe { clock, fresh: TTL, good: Arc::default() };
+        assert!(!probe.is_fresh(), "nothing was asked yet");
+        probe.attempt(fenced(&store, &fence)).await;
         assert!(probe.is_fresh());
         hand.advance(TTL / 2);
         assert!(probe.is_fresh());
         hand.advance(TTL / 2);
         assert!(!probe.is_fresh(), "an old answer proves nothing");
 
-        probe.attempt(&store, &fence).await;
+        probe.attempt(fenced(&store, &fence)).await;
         assert!(probe.is_fresh());
         hand.advance(TTL);
         store.release(&fence).await.expect("released");
-        probe.attempt(&store, &fence).await;
+        probe.attempt(fenced(&store, &fence)).await;
         assert!(!probe.is_fresh(), "the store answers, but the fence is not the node's any more");
 
+        store.agree("shards", "4").await.expect("agreed");
+        probe.attempt(unfenced(&store, &("shards", "5".to_owned()))).await;
+        assert!(!probe.is_fresh(), "a refusal is no good answer");
+        probe.attempt(unfenced(&store, &("shards", "4".to_owned()))).await;
+        assert!(probe.is_fresh(), "a node without a shard writes what is agreed on");
+
+        hand.advance(TTL);
+        let (every, agreed) = (TTL / 3, ("shards", "4".to_owned()));
+        let running = Probe::start(store.clone(), probe.clock.clone(), &tasks, every, TTL, agreed, || None);
+        while !running.is_fresh() {
+            tokio::task::yield_now().await;
+        }
         tasks.shutdown().stop();
         assert!(tasks.wait(Duration::from_secs(10)).await);
     }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use tenure_shared::{RoomId, ShardId, Term, Tick};
 
+use super::ClusterReport;
 use crate::{
     runtime::Wall,
     store::{Fence, Store},
@@ -23,6 +24,10 @@ pub trait Source: Send + Sync + 'static {
     fn fence(&self, shard: ShardId) -> Option<Fence>;
     /// How many shards there are.
     fn shards(&self) -> u32;
+    /// The cluster, as this node sees it.
+    fn cluster(&self) -> ClusterReport;
+    /// Begins the node's end: its shards move, then it stops, as after SIGTERM. Repeating it changes nothing.
+    fn drain(&self);
 }
 
 /// Whether the node should get new sockets, and if not, why.
@@ -32,7 +37,8 @@ pub struct Readiness {
     pub registered: bool,
     /// Its lease holds by its own clock.
     pub lease: bool,
-    /// A fenced write and a read back were answered within the last lease time: a ping of the store proves less (LESSONS C35).
+    /// A write and a read back were answered within the last lease time, fenced if the node holds a shard: a ping of the store proves
+    /// less (LESSONS C35).
     pub store: bool,
     /// It is going away.
     pub draining: bool,
@@ -49,7 +55,7 @@ impl Readiness {
         let rows = [
             (!self.registered, "not registered"),
             (!self.lease, "no lease"),
-            (!self.store, "the store has not answered a fenced write lately"),
+            (!self.store, "the store has not answered a write lately"),
             (self.draining, "draining"),
         ];
         rows.into_iter().filter(|(missing, _)| *missing).map(|(_, reason)| reason).collect()

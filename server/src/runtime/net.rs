@@ -41,3 +41,35 @@ impl Listener for TcpListener {
         TcpListener::local_addr(self)
     }
 }
+
+/// Something that opens streams.
+pub trait Connector: Send + Sync + 'static {
+    /// The streams it opens.
+    type Stream: Stream;
+    /// A stream to `address` (`host:port`), and whether it stays on this machine. May wait for as long as the system likes: the caller
+    /// sets the deadline. Cancel-safe.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn connect(&self, address: &str) -> impl Future<Output = io::Result<(Self::Stream, bool)>> + Send;
+}
+
+/// Connects by TCP.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tcp;
+
+impl Connector for Tcp {
+    type Stream = TcpStream;
+
+    async fn connect(&self, address: &str) -> io::Result<(TcpStream, bool)> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let loopback = is_loopback(stream.peer_addr()?);
+        Ok((stream, loopback))
+    }
+}
+
+/// Whether what comes from there comes from this machine.
+pub fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}

@@ -13,6 +13,7 @@ mod handle;
 mod memory;
 pub mod model;
 mod records;
+mod redis;
 
 #[cfg(test)]
 mod property;
@@ -24,3 +25,4 @@ pub use fence::{Fence, Key};
 pub use handle::{Backend, BoxFuture, Store};
 pub use memory::{Memory, memory};
 pub use records::*;
+pub use redis::{OpenError as RedisOpenError, Options as RedisOptions, Redis, redis};

@@ -68,6 +68,15 @@ metrics! {
     Counter "tenure_gateway_lost_frames_total" [] "Frames whose state was dropped because writing was behind; a snapshot follows.";
     Counter "tenure_gateway_resyncs_total" [] "Snapshots for clients that had been too slow, or asked for one.";
 
+    Gauge "tenure_link_open" ["side"] "Links between processes that are open; `side` says which end is here: gateway or node.";
+    Counter "tenure_link_messages_total" ["side", "direction"] "Messages over links, pings included on the way in.";
+    Counter "tenure_link_bytes_total" ["side", "direction"] "Bytes over links.";
+    Gauge "tenure_link_queue_high_bytes" ["side"] "Most bytes that ever waited for one peer.";
+    Counter "tenure_link_refused_total" ["side", "what"] "Messages that a full link, or one not yet open, gave back to their sender.";
+    Counter "tenure_link_parked_total" ["side"] "Messages of gateways that waited on the node because their room's inbox was full.";
+    Counter "tenure_link_handshakes_failed_total" ["side", "why"] "Links that did not come about.";
+    Counter "tenure_link_ends_total" ["side", "cause"] "Links that ended, by cause.";
+
     Gauge "tenure_rooms_loaded" [] "Rooms in memory.";
     Counter "tenure_rooms_parked_total" ["kind"] "Rooms given up after too many panics.";
     Counter "tenure_room_ticks_total" ["kind"] "Ticks.";
@@ -88,6 +97,13 @@ metrics! {
     Histogram "tenure_commit_seconds" [] "Time from a commit to its durable answer.";
     Counter "tenure_store_failures_total" [] "Faults of the embedded store's file: full disk, I/O errors, damage.";
     Counter "tenure_lease_lapses_total" [] "Times that this node lost its lease and froze its rooms.";
+    Counter "tenure_settles_total" [] "Times that this node left what others had held to them for one lease, since the store had been away.";
+    Gauge "tenure_members" ["status"] "Members of the cluster that this node knows, by status.";
+    Gauge "tenure_shards_held" [] "Shards that this node holds.";
+    Gauge "tenure_shards_ownerless" [] "Shards without an owner among the members, as this node knows.";
+    Counter "tenure_shard_gives_total" [] "Shards that this node gave to others.";
+    Counter "tenure_shard_takeovers_total" [] "Shards that this node took over from members that were gone.";
+    Counter "tenure_terms_seen_total" [] "Times that somebody had seen a higher term of a shard than this node sent.";
 
     Counter "tenure_work_total" ["kind", "outcome"] "Work items by what became of them.";
     Histogram "tenure_work_late_seconds" ["kind"] "How long after its due time an item was handed to its room.";

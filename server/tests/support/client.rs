@@ -39,6 +39,8 @@ pub(crate) struct Player {
     pub(crate) grants: Vec<Granted>,
     /// Answers by request: payload, or (code, message).
     pub(crate) answers: HashMap<u32, Result<Vec<u8>, (String, String)>>,
+    /// How often it was told that ticks were rolled back.
+    pub(crate) rolled_back: u32,
     kept: Vec<(u64, Vec<u8>)>,
     requests: u32,
 }
@@ -69,6 +71,7 @@ impl Player {
             next: 1,
             grants: Vec::new(),
             answers: HashMap::new(),
+            rolled_back: 0,
             kept: Vec::new(),
             requests: 0,
         };
@@ -257,8 +260,8 @@ impl Player {
                 ServerMessage::Left { .. }
                 | ServerMessage::Message { .. }
                 | ServerMessage::Pong { .. }
-                | ServerMessage::Move { .. }
-                | ServerMessage::RolledBack { .. } => {}
+                | ServerMessage::Move { .. } => {}
+                ServerMessage::RolledBack { .. } => self.rolled_back += 1,
             }
         }
     }

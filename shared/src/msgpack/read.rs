@@ -85,6 +85,14 @@ impl<'a> Reader<'a> {
         self.unsigned(MAX_SAFE_INTEGER, "a number up to 2^53 - 1")
     }
 
+    /// Reads a number of 64 bits: between processes only, a browser would lose digits.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn u64(&mut self) -> Result<u64, Error> {
+        self.unsigned(u64::MAX, "a number of 64 bits")
+    }
+
     /// Reads a number of 32 bits.
     ///
     /// # Errors

@@ -65,7 +65,12 @@ pub fn text(out: &mut Vec<u8>, text: &str) {
 
 /// Appends bytes.
 pub fn bin(out: &mut Vec<u8>, bytes: &[u8]) {
-    let len = bytes.len();
+    bin_head(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+/// Appends the header of `len` bytes, which the caller appends or sends behind it.
+pub fn bin_head(out: &mut Vec<u8>, len: usize) {
     if let Ok(n) = u8::try_from(len) {
         tagged(out, Marker::Bin8, &[n]);
     } else if let Ok(n) = u16::try_from(len) {
@@ -73,7 +78,6 @@ pub fn bin(out: &mut Vec<u8>, bytes: &[u8]) {
     } else {
         tagged(out, Marker::Bin32, &length32(len).to_be_bytes());
     }
-    out.extend_from_slice(bytes);
 }
 
 /// Appends a text or nil.

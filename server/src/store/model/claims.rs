@@ -39,7 +39,7 @@ fn next_term(step: &Step<'_, '_>, previous: Term, floor: Term) -> Result<Term, E
     Ok(Term(next))
 }
 
-/// Writes a claim with its history line, its route and the highest term.
+/// Writes a claim with its history line; its route and its term are published afterwards ([`super::After`]).
 fn write(
     step: &mut Step<'_, '_>,
     before: Option<ClaimRow>,
@@ -55,24 +55,32 @@ fn write(
     if line > limits::HISTORY {
         step.kv.delete(&keys::history_line(&claim.key, line - limits::HISTORY))?;
     }
-    let route = Route { key: claim.key.clone(), owner: claim.holder.clone(), term: claim.term };
-    write_route(step, &route)?;
-    if step.get::<Term>(keys::TERM)?.unwrap_or_default() < claim.term {
-        step.put(keys::TERM, &claim.term)?;
-    }
+    step.after.routes.push(Route { key: claim.key.clone(), owner: claim.holder.clone(), term: claim.term });
+    step.after.term = step.after.term.max(claim.term);
     step.put(&keys::claim(&claim.key.clone()), &ClaimRow { claim, released_by, next_line: line + 1 })
 }
 
-fn write_route(step: &mut Step<'_, '_>, route: &Route) -> Result<(), Error> {
+/// Publishes a route; one that is older than what is published is left out, so that steps may come late or twice.
+pub(super) fn publish(step: &mut Step<'_, '_>, route: &Route) -> Result<(), Error> {
     let counter = step.get::<u64>(keys::ROUTES)?.unwrap_or_default() + 1;
     let key = keys::route(&route.key);
     // A key stands once in the log, at its last change: so the log is as long as there are keys.
     if let Some(former) = step.get::<u64>(&key)? {
-        step.kv.delete(&keys::route_log(former))?;
+        let log = keys::route_log(former);
+        let newest = |route: &Route| (route.term, route.owner.is_none());
+        if step.get::<(u64, Route)>(&log)?.is_some_and(|(_, known)| newest(&known) >= newest(route)) {
+            return Ok(());
+        }
+        step.kv.delete(&log)?;
     }
     step.put(&key, &counter)?;
     step.put(&keys::route_log(counter), &(counter, route))?;
     step.put(keys::ROUTES, &counter)
+}
+
+/// Notes the highest term.
+pub(super) fn highest(step: &mut Step<'_, '_>, term: Term) -> Result<(), Error> {
+    if step.get::<Term>(keys::TERM)?.unwrap_or_default() < term { step.put(keys::TERM, &term) } else { Ok(()) }
 }
 
 pub(super) fn acquire(
@@ -171,6 +179,5 @@ pub(super) fn routes(step: &Step<'_, '_>, since: u64) -> Result<Reply, Error> {
 }
 
 pub(super) fn history(step: &Step<'_, '_>, key: &Key) -> Result<Reply, Error> {
-    let prefix = format!("history/{key}\0");
-    Ok(Reply::History(rows_list(step.kv, prefix.as_bytes(), None, limits::LISTING)?))
+    Ok(Reply::History(rows_list(step.kv, &keys::history(key), None, limits::LISTING)?))
 }

@@ -128,6 +128,10 @@ pub(super) fn ledger(player: &PlayerId) -> Vec<u8> {
     format!("ledger/{player}").into_bytes()
 }
 
+pub(super) fn ledger_lines(player: &PlayerId) -> Vec<u8> {
+    format!("ledgerline/{player}\0").into_bytes()
+}
+
 pub(super) fn ledger_line(player: &PlayerId, line: u64) -> Vec<u8> {
     format!("ledgerline/{player}\0{}", number(line)).into_bytes()
 }
@@ -150,6 +154,10 @@ pub(super) fn session(player: &PlayerId, room: &RoomId) -> Vec<u8> {
 
 pub(super) fn session_time(at: Wall, player: &PlayerId, room: &RoomId) -> Vec<u8> {
     format!("sessiontime/{}\0{player}\0{room}", number(at.0)).into_bytes()
+}
+
+pub(super) fn history(key: &Key) -> Vec<u8> {
+    format!("history/{key}\0").into_bytes()
 }
 
 pub(super) fn history_line(key: &Key, line: u64) -> Vec<u8> {

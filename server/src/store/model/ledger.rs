@@ -113,9 +113,12 @@ fn forget(step: &mut Step<'_, '_>, player: &PlayerId) -> Result<(), Error> {
     let horizon = step.horizon();
     let key = keys::ledger(player);
     let mut row = step.get::<LedgerRow>(&key)?.unwrap_or_default();
-    for _ in 0..limits::TRIM {
-        let line = keys::ledger_line(player, row.trimmed + 1);
-        let Some(entry) = step.get::<LedgerEntry>(&line)?.filter(|entry| entry.at < horizon) else { break };
+    let lines = keys::ledger_lines(player);
+    for (line, value) in step.kv.scan(&lines, None, limits::TRIM)? {
+        let entry: LedgerEntry = super::rows::decode(&line, &value)?;
+        if entry.at >= horizon {
+            break;
+        }
         step.kv.delete(&keys::granted(player, &entry.id))?;
         step.kv.delete(&line)?;
         row.trimmed += 1;

@@ -25,6 +25,7 @@
 //! session/<player>|<room>   sessiontime/<time>|…   a session; to forget it in time
 //! ```
 
+mod after;
 mod check;
 mod claims;
 mod commit;
@@ -33,6 +34,7 @@ mod kv;
 mod ledger;
 pub mod limits;
 mod members;
+mod needs;
 mod rows;
 mod sessions;
 mod work;
@@ -42,12 +44,19 @@ mod tests;
 
 use std::time::Duration;
 
+pub use after::{After, SessionNote};
+pub(in crate::store) use after::{apart, apply_apart};
 pub(in crate::store) use kv::start;
 pub use kv::{Kv, Rows};
+pub(in crate::store) use needs::{Needs, Scan, needs};
+pub(in crate::store) use rows::{decode_time, encode_time};
 use rows::{get, put};
 
 use super::{Command, Error, Reply, Stamped};
 use crate::runtime::Wall;
+
+/// Where the store's highest time stands.
+pub(in crate::store) const TIME: &[u8] = keys::TIME;
 
 /// Name of the agreed constant that says into how many shards the rooms are divided.
 pub const AGREED_SHARDS: &str = "shards";
@@ -75,6 +84,7 @@ struct Step<'a, 'b> {
     kv: &'a mut kv::Overlay<'b>,
     rules: &'a Rules,
     now: Wall,
+    after: After,
 }
 
 impl Step<'_, '_> {
@@ -107,18 +117,36 @@ impl Step<'_, '_> {
 /// A refused command writes nothing. [`Error::Broken`] and [`Error::Unavailable`] of the rows themselves come through unchanged: then
 /// the transaction must be given up.
 pub fn apply(kv: &mut dyn Kv, rules: &Rules, now: Wall, command: Command) -> Stamped {
+    let whole = |step: &mut Step<'_, '_>| {
+        let reply = dispatch(step, command)?;
+        after::all(step)?;
+        Ok(reply)
+    };
+    carry_out(kv, rules, now, whole).0
+}
+
+/// Carries out `work` in an overlay: all of its writes, with the store's time, or none.
+fn carry_out(
+    kv: &mut dyn Kv,
+    rules: &Rules,
+    now: Wall,
+    work: impl FnOnce(&mut Step<'_, '_>) -> Result<Reply, Error>,
+) -> (Stamped, After) {
+    let failed = |at: Wall, error: Error| (Stamped { at, reply: Err(error) }, After::default());
     let highest = match get::<Wall>(kv, keys::TIME) {
         Ok(highest) => highest.unwrap_or_default(),
-        Err(error) => return Stamped { at: now, reply: Err(error) },
+        Err(error) => return failed(now, error),
     };
     let at = now.max(highest);
     if at.0 > limits::TERM {
         let text = format!("the clock says {} µs since 1970, which is beyond {}: set it right", at.0, limits::TERM);
-        return Stamped { at, reply: Err(Error::Broken(text)) };
+        return failed(at, Error::Broken(text));
     }
     let mut overlay = kv::Overlay::new(kv);
-    let reply = dispatch(&mut Step { kv: &mut overlay, rules, now: at }, command);
-    let reply = match reply {
+    let mut step = Step { kv: &mut overlay, rules, now: at, after: After::default() };
+    let reply = work(&mut step);
+    let after = std::mem::take(&mut step.after);
+    let written = match reply {
         Ok(reply) if overlay.is_empty() => Ok(reply),
         Ok(reply) => {
             let time = if at > highest { put(&mut overlay, keys::TIME, &at) } else { Ok(()) };
@@ -126,7 +154,10 @@ pub fn apply(kv: &mut dyn Kv, rules: &Rules, now: Wall, command: Command) -> Sta
         }
         Err(error) => Err(error),
     };
-    Stamped { at, reply }
+    match written {
+        Ok(reply) => (Stamped { at, reply: Ok(reply) }, after),
+        Err(error) => failed(at, error),
+    }
 }
 
 /// The highest store time on disk.
@@ -164,7 +195,8 @@ pub(in crate::store) fn set_format(kv: &mut dyn Kv, format: u32) -> Result<(), E
 pub fn bury_members(kv: &mut dyn Kv, rules: &Rules, now: Wall) -> Result<usize, Error> {
     let highest = highest_time(kv)?;
     let mut overlay = kv::Overlay::new(kv);
-    let count = members::bury_all(&mut Step { kv: &mut overlay, rules, now: now.max(highest) })?;
+    let count =
+        members::bury_all(&mut Step { kv: &mut overlay, rules, now: now.max(highest), after: After::default() })?;
     overlay.apply()?;
     Ok(count)
 }

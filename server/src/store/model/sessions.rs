@@ -3,7 +3,7 @@
 use tenure_shared::{PlayerId, RoomId};
 
 use super::{
-    Step, keys, limits,
+    SessionNote, Step, keys, limits,
     rows::{SessionRow, decode},
 };
 use crate::store::{Error, Reply, Session, model::Kv as _};
@@ -36,14 +36,13 @@ pub(super) fn put(
     if stored != seen {
         return Err(conflict(player, room, seen, stored));
     }
-    match old {
-        Some(row) => step.kv.delete(&keys::session_time(row.at, player, room))?,
-        None => make_room(step, player)?,
+    let before = old.map(|row| row.at);
+    if before.is_none() {
+        make_room(step, player)?;
     }
     let row = SessionRow { session, at: step.now };
-    step.put(&keys::session_time(row.at, player, room), &(player, room))?;
+    step.after.sessions.push(SessionNote { player: player.clone(), room: room.clone(), before, now: Some(row.at) });
     step.put(&key, &row)?;
-    forget(step)?;
     Ok(Reply::Done)
 }
 
@@ -68,7 +67,8 @@ fn check(player: &PlayerId, room: &RoomId, seen: u64, session: &Session) -> Resu
 
 fn remove(step: &mut Step<'_, '_>, row: &SessionRow) -> Result<(), Error> {
     let Session { player, room, .. } = &row.session;
-    step.kv.delete(&keys::session_time(row.at, player, room))?;
+    let note = SessionNote { player: player.clone(), room: room.clone(), before: Some(row.at), now: None };
+    step.after.sessions.push(note);
     step.kv.delete(&keys::session(player, room))
 }
 
@@ -81,16 +81,33 @@ fn make_room(step: &mut Step<'_, '_>, player: &PlayerId) -> Result<(), Error> {
     rows.iter().min_by_key(|row| row.at).map_or(Ok(()), |row| remove(step, row))
 }
 
-/// Forgets sessions that nobody changed for too long, a few at a time.
-fn forget(step: &mut Step<'_, '_>) -> Result<(), Error> {
+/// Notes when a session was changed, so that it is found when nobody changes it for too long.
+pub(super) fn note(step: &mut Step<'_, '_>, note: &SessionNote) -> Result<(), Error> {
+    let SessionNote { player, room, before, now } = note;
+    if let Some(before) = before.filter(|_| before != now) {
+        step.kv.delete(&keys::session_time(before, player, room))?;
+    }
+    now.map_or(Ok(()), |now| step.put(&keys::session_time(now, player, room), &(player, room)))
+}
+
+/// Sessions that were noted too long ago, a few at a time, with their notes.
+pub(super) fn lapsed(step: &Step<'_, '_>) -> Result<Vec<(PlayerId, RoomId, Vec<u8>)>, Error> {
     let horizon = keys::number(step.horizon().0);
+    let mut lapsed = Vec::new();
     for (key, value) in step.kv.scan(keys::SESSION_TIMES, None, limits::TRIM)? {
         if key[keys::SESSION_TIMES.len()..] >= *horizon.as_bytes() {
             break;
         }
         let (player, room): (PlayerId, RoomId) = decode(&key, &value)?;
-        step.kv.delete(&keys::session(&player, &room))?;
-        step.kv.delete(&key)?;
+        lapsed.push((player, room, key));
     }
-    Ok(())
+    Ok(lapsed)
+}
+
+/// Forgets a session if nobody changed it for too long; a late note must not take a younger one.
+pub(super) fn forget(step: &mut Step<'_, '_>, player: &PlayerId, room: &RoomId) -> Result<(), Error> {
+    let key = keys::session(player, room);
+    let horizon = step.horizon();
+    let lapsed = step.get::<SessionRow>(&key)?.is_some_and(|row| row.at < horizon);
+    if lapsed { step.kv.delete(&key) } else { Ok(()) }
 }

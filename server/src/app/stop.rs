@@ -1,0 +1,171 @@
+//! How a node ends: a drain, as far as there is somebody to give to, and a save of what is left (DESIGN.md §8, LESSONS C45, C53).
+//!
+//! ```text
+//! not ready, /ws 503, members see draining
+//!   ├ shards move to other nodes, several at a time       while there is a node that takes them and time to save the rest
+//!   └ the gateway serves on for drain.endpoint_lag        while load balancers may still send to it: only if there is another gateway
+//! what is left is saved → sockets are told to come back (1012) → claims released, deregistered → admin port closed
+//! ```
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use super::server::{LAST_STEPS, Server};
+use crate::{config::Role, room::host::StopReport, runtime::Mono, store::Status};
+
+/// Time between two looks at how far a drain is, beside what ownership tells.
+const LOOK: Duration = Duration::from_millis(50);
+/// Time between two lines of the log about it.
+const SAY: Duration = Duration::from_secs(2);
+
+/// How a node ended.
+#[derive(Debug)]
+pub struct StopOutcome {
+    /// What the room host could not save.
+    pub rooms: StopReport,
+    /// Shards that another node was to take and did not in time; they are saved and released.
+    pub left: usize,
+    /// Sockets that had to be cut off.
+    pub cut_off: usize,
+}
+
+impl StopOutcome {
+    /// Whether everything is in the store.
+    pub fn is_clean(&self) -> bool {
+        self.rooms.is_clean()
+    }
+}
+
+/// When the phases of a stop end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Times {
+    /// The gateway may close its sockets from here on.
+    lag: Mono,
+    /// No more shards are given away.
+    give: Mono,
+    /// No more rooms are saved.
+    save: Mono,
+    /// Everything.
+    end: Mono,
+}
+
+impl Times {
+    /// The lag comes before the grace; giving has two thirds of what is left for rooms, so that what does not move can still be saved.
+    fn new(now: Mono, lag: Duration, grace: Duration) -> Self {
+        let rooms = grace.saturating_sub(LAST_STEPS * 2).max(grace / 2);
+        let lag_end = now.plus(lag);
+        Self { lag: lag_end, give: lag_end.plus(rooms * 2 / 3), save: lag_end.plus(rooms), end: lag_end.plus(grace) }
+    }
+}
+
+impl Server {
+    /// Ends the node within `drain.shutdown_grace`, and `drain.endpoint_lag` before it where another gateway serves: not ready and no
+    /// new sockets, shards given to other nodes, the rest saved, sockets told to come back (1012), claims released, admin port closed.
+    /// Call it once.
+    pub async fn stop(&self) -> StopOutcome {
+        let inside = &self.inside;
+        let (clock, drain) = (&inside.clock, &inside.config.drain);
+        inside.stopping.store(true, Ordering::Release);
+        if let Some(gateway) = &self.gateway {
+            gateway.drain();
+        }
+        let lag =
+            if self.gateway.is_some() && self.others(Role::Gateway) { drain.endpoint_lag } else { Duration::ZERO };
+        let times = Times::new(clock.now(), lag, drain.shutdown_grace);
+        tracing::info!(sockets = inside.sockets(), shards = inside.ownership.shards().len(), "stopping");
+        inside.ownership.drain().await;
+        let left = self.give(times.give).await;
+        if self.gateway.is_some() {
+            clock.sleep_until(times.lag).await;
+        }
+        let rooms = match &inside.host {
+            Some(host) => host.stop(times.save).await,
+            None => StopReport::default(),
+        };
+        let mut cut_off = 0;
+        if let Some(gateway) = &self.gateway {
+            let rest = times.end.since(clock.now()).saturating_sub(LAST_STEPS / 2);
+            cut_off = gateway.stop(rest.min(LAST_STEPS)).await;
+        }
+        tokio::select! {
+            () = inside.ownership.leave() => {}
+            () = clock.sleep(LAST_STEPS) => tracing::warn!("claims could not be released in time: they end with the lease"),
+        }
+        self.tasks.shutdown().stop();
+        self.tasks.wait(LAST_STEPS).await;
+        self.admin.shutdown().stop();
+        self.admin.wait(LAST_STEPS).await;
+        tracing::info!(unsaved = rooms.unsaved.len(), left, cut_off, "stopped");
+        StopOutcome { rooms, left, cut_off }
+    }
+
+    /// Whether another member of this role serves, as far as is known.
+    fn others(&self, role: Role) -> bool {
+        let (view, me) = (self.inside.ownership.view(), self.inside.ownership.incarnation());
+        view.members.iter().any(|member| {
+            Some(&member.incarnation) != me.as_ref()
+                && member.status == Status::Serving
+                && member.info.roles.iter().any(|name| name == role.name())
+        })
+    }
+
+    /// Waits while the room host gives shards away; how many were to move and did not.
+    async fn give(&self, until: Mono) -> usize {
+        let inside = &self.inside;
+        if inside.host.is_none() {
+            return 0;
+        }
+        let (clock, ownership) = (&inside.clock, &inside.ownership);
+        let (mut changes, mut say) = (ownership.changes(), clock.now().plus(SAY));
+        loop {
+            changes.borrow_and_update();
+            let left = ownership.shards().len();
+            if left == 0 {
+                return 0;
+            }
+            if !self.others(Role::Room) {
+                tracing::info!(shards = left, "nobody takes the shards: their rooms are saved here");
+                return 0;
+            }
+            let now = clock.now();
+            if now >= until {
+                tracing::warn!(
+                    shards = left,
+                    "there is no more time to give shards away: their rooms are saved and released"
+                );
+                return left;
+            }
+            if now >= say {
+                tracing::info!(shards = left, sockets = inside.sockets(), "draining");
+                say = now.plus(SAY);
+            }
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { return left },
+                () = clock.sleep(LOOK) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_move_can_still_be_saved() {
+        let now = Mono(1_000_000_000);
+        for (lag, grace) in [(5_000, 25_000), (0, 25_000), (0, 1_000), (5_000, 3_600_000)] {
+            let (lag, grace) = (Duration::from_millis(lag), Duration::from_millis(grace));
+            let times = Times::new(now, lag, grace);
+            assert!(
+                now <= times.lag && times.lag < times.give && times.give < times.save && times.save < times.end,
+                "{times:?}"
+            );
+            assert_eq!(
+                times.end.since(now),
+                lag + grace,
+                "nothing takes longer than terminationGracePeriodSeconds allows"
+            );
+            assert!(times.save.since(times.give) >= grace / 10, "{times:?}");
+        }
+    }
+}

@@ -43,6 +43,46 @@ async fn both_must_have_the_same_secret() {
     assert!(why.contains("another cluster"), "{why}");
 }
 
+/// Collects what is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<parking_lot::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_secret_is_a_warning_on_both_sides_once() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_ansi(false);
+    let _guard = tracing::subscriber::set_default(subscriber.with_writer(move || writer.clone()).finish());
+    let with = |bytes| Common { secret: secret(bytes), ..common("x") };
+    let node = FakeNode::default();
+    let address = listener(&node, with(SECRET)).await;
+    let dialer = Dialer::new("h:1".into(), None, with(OTHER));
+    for _ in 0..20 {
+        let gateway = FakeGateway::default();
+        let _uplink = dialer.dial(&address, Arc::new(gateway.clone()));
+        until("refused", || gateway.broken().len() == 1).await;
+    }
+    let log = String::from_utf8(log.0.lock().clone()).expect("text");
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!((lines.len(), node.links()), (2, 0), "a peer cannot fill the log: {log}");
+    for words in ["a gateway's link was refused", "a link to a node could not be opened"] {
+        assert!(lines.iter().any(|line| line.contains("WARN") && line.contains(words)), "{log}");
+    }
+    assert!(lines.iter().all(|line| line.contains("link.secret_file must hold the same everywhere")), "{log}");
+    assert!(!log.contains("thirty-two"), "no secret is shown");
+}
+
 #[tokio::test]
 async fn the_same_secret_links_over_tcp() {
     let (node, gateway) = (FakeNode::default(), FakeGateway::default());

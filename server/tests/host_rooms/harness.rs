@@ -117,8 +117,7 @@ impl World {
         })
         .expect("threads");
         host.ready().await;
-        let (clock, store, weather) = (self.clock.clone(), self.store.clone(), weather.clone());
-        Node { clock, host, ownership, tasks, killed, store, weather }
+        Node { clock: self.clock.clone(), host, ownership, tasks, killed, store: self.store.clone() }
     }
 
     pub fn view(&self, room: &RoomId) -> View {
@@ -189,7 +188,6 @@ pub struct Node {
     tasks: Tasks,
     pub killed: Arc<Mutex<Option<String>>>,
     store: Store,
-    pub weather: Arc<Weather>,
 }
 
 impl Node {

@@ -1,6 +1,11 @@
 //! A player behind gateways of several nodes: keeps what is not saved, and attaches again where his room goes.
 
-use tenure::link::{Attach, Attached, ConnId, ToGateway, ToNode};
+use std::ops::Range;
+
+use tenure::{
+    link::{Attach, Attached, ConnId, ToGateway, ToNode},
+    runtime::mailbox::Refused,
+};
 use tenure_shared::{RoomId, SeatId, Seq, Term, Tick};
 
 use crate::{
@@ -21,8 +26,12 @@ pub enum Answer {
 pub fn ask(gateway: &Gateway, attach: Attach) -> Answer {
     let (conn, attempt) = (attach.conn, attach.attempt);
     let from = gateway.heard.said.lock().unwrap().len();
-    gateway.up.send(ToNode::Attach(attach)).expect("taken");
-    answer(gateway, conn, attempt, from)
+    match gateway.up.send(ToNode::Attach(attach)) {
+        Ok(()) => answer(gateway, conn, attempt, from),
+        // Nobody is there any more.
+        Err(Refused::Closed(_)) => Answer::NotOwner(Term(0)),
+        Err(Refused::Full(full)) => panic!("not taken: {full:?}"),
+    }
 }
 
 /// The answer to an attach, among what was heard after `from`.
@@ -66,7 +75,7 @@ pub struct Player {
 impl Player {
     /// Joins where the room's shard is.
     pub fn join(world: &World, gateways: &[Gateway], room: &RoomId, name: &str, conn: u64) -> Self {
-        let conn = ConnId(conn);
+        let conn = ConnId(1_000 + conn);
         let mut found = None;
         world.until("somebody lets him in", || {
             found =
@@ -138,9 +147,14 @@ impl Player {
 
     /// Attaches again wherever the room is now, and sends what is owed.
     pub fn follow(&mut self, world: &World, gateways: &[Gateway]) {
+        self.follow_to(world, gateways, 0..gateways.len());
+    }
+
+    /// The same, asking only these nodes.
+    pub fn follow_to(&mut self, world: &World, gateways: &[Gateway], nodes: Range<usize>) {
         let mut found = None;
         world.until("the room is served again", || {
-            for (at, gateway) in gateways.iter().enumerate() {
+            for (at, gateway) in gateways.iter().enumerate().filter(|(at, _)| nodes.contains(at)) {
                 let attach = self.rejoin(gateways);
                 match ask(gateway, attach) {
                     Answer::Attached(attached) => found = Some((at, attached)),

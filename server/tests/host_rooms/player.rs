@@ -86,7 +86,7 @@ impl Player {
             found.is_some()
         });
         let (at, attached) = found.expect("found");
-        let heard = gateways[at].heard.said.lock().unwrap().len();
+        let heard = 0;
         let (name, room, socket) = (name.to_owned(), room.clone(), Socket { conn, attached: attached.clone() });
         let attached = vec![attached];
         Self { name, room, conn, said: Vec::new(), socket, at, rolled_back: 0, attached, attempt: 1, heard }
@@ -155,6 +155,8 @@ impl Player {
         let mut found = None;
         world.until("the room is served again", || {
             for (at, gateway) in gateways.iter().enumerate().filter(|(at, _)| nodes.contains(at)) {
+                // What is heard from here on may say that it is gone again.
+                self.heard = gateway.heard.said.lock().unwrap().len();
                 let attach = self.rejoin(gateways);
                 match ask(gateway, attach) {
                     Answer::Attached(attached) => found = Some((at, attached)),
@@ -167,7 +169,6 @@ impl Player {
         });
         let (at, attached) = found.expect("found");
         self.at = at;
-        self.heard = gateways[at].heard.said.lock().unwrap().len();
         self.rolled_back += usize::from(attached.rolled_back);
         self.attached.push(attached.clone());
         let table = self.socket.attached.table.clone();

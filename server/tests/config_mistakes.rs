@@ -51,6 +51,22 @@ fn all_mistakes_of_a_file_come_at_once() {
 }
 
 #[test]
+fn a_store_of_another_kind_is_refused_with_those_there_are() {
+    for good in ["embedded", "redis://10.0.0.1:6379/0", "redis+sentinel://a:1,b:2/main", "redis+cluster://a:1,b:2"] {
+        with_set(&[&format!("store.url={good}")]).expect(good);
+    }
+    for bad in ["postgres://db/1", "redis:/x", "redis://", "redis+sentinel:///main", "rediss://a:1", "Embedded", "file"]
+    {
+        let found = with_set(&[&format!("store.url={bad}")]).expect_err(bad);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!(found[0].key, "store.url");
+        for allowed in ["embedded", "redis://", "redis+sentinel://", "redis+cluster://"] {
+            assert!(found[0].expected.contains(allowed), "{}", found[0]);
+        }
+    }
+}
+
+#[test]
 fn text_that_is_no_toml_is_refused_with_its_lines() {
     let found = mistakes("[gateway\nlisten = \"127.0.0.1:0\"\n[room]\ntick_rate = = 3\n");
     assert!(found.iter().any(|m| m.line == 1) && found.iter().any(|m| m.line == 4), "{found:#?}");

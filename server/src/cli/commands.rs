@@ -54,7 +54,8 @@ fn with_config(common: &Common, run: impl FnOnce(&Config) -> Outcome) -> Outcome
 }
 
 fn config_check(common: &Common) -> Outcome {
-    match Config::load(&common.sources()) {
+    // With the mistakes of the file of schedules in the same list.
+    match Config::load_with(&common.sources(), super::schedule::mistakes) {
         Ok(_) => Outcome::new(Exit::Good, "the configuration is good"),
         Err(mistakes) => Outcome::new(Exit::Problem, mistakes.to_string()),
     }

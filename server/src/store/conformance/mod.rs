@@ -134,6 +134,7 @@ pub const CHECKS: &[Check] = checks![
     ledger::a_cap_counts_per_source_and_period,
     ledger::a_grant_older_than_its_identity_is_refused,
     ledger::balances_and_history_are_bounded,
+    ledger::a_line_that_is_cut_leaves_its_identity,
     sessions::a_session_is_compare_and_set,
     sessions::a_session_is_deleted_once,
     sessions::sessions_of_a_player_are_bounded,

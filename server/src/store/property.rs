@@ -244,6 +244,23 @@ fn questions() -> Vec<Command> {
     all
 }
 
+/// Both stores read due work on behind every item alike, and pages are the whole.
+async fn pages(memory: &Store, file: &Store, shard: ShardId) -> Result<(), TestCaseError> {
+    let before = Wall(u64::MAX);
+    let all = memory.due(shard, before, None, 99).await.expect("due");
+    let mut after = None;
+    for item in &all {
+        let (one, two) =
+            (memory.due(shard, before, after.clone(), 1).await, file.due(shard, before, after.clone(), 1).await);
+        prop_assert_eq!(&one, &two, "behind {:?}", after);
+        prop_assert_eq!(one.expect("a page"), vec![item.clone()], "behind {:?}", after);
+        after = Some((item.due, item.id.clone()));
+    }
+    prop_assert_eq!(memory.due(shard, before, after.clone(), 9).await, Ok(vec![]));
+    prop_assert_eq!(file.due(shard, before, after, 9).await, Ok(vec![]));
+    Ok(())
+}
+
 async fn compare(ops: Vec<Op>) -> Result<usize, TestCaseError> {
     let folder = tempfile::tempdir().expect("folder");
     let (clock, hand) = Clock::manual(Wall(1_764_446_400_123_456));
@@ -283,6 +300,9 @@ async fn compare(ops: Vec<Op>) -> Result<usize, TestCaseError> {
     let file = open();
     for member in memory.members().await.expect("members") {
         memory.deregister(&member.incarnation).await.expect("deregisters");
+    }
+    for shard in (0..SHARDS).map(ShardId) {
+        pages(&memory, &file, shard).await?;
     }
     for question in questions() {
         let (one, two) = (memory.execute(question.clone()).await, file.execute(question.clone()).await);

@@ -15,6 +15,7 @@ mod harness;
 mod lab;
 mod lifecycle;
 mod lobby;
+mod owed;
 mod refusals;
 mod rewards;
 mod stopping;

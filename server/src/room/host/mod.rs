@@ -16,6 +16,7 @@ mod core;
 mod executor;
 mod finder;
 mod inbox;
+mod items;
 mod link;
 mod loading;
 mod names;

@@ -27,7 +27,7 @@ use self::{
 use super::core::Host;
 use crate::{
     runtime::tasks::Kind,
-    store::{Fence, WorkId},
+    store::{Fence, WorkId, model::limits},
 };
 
 /// A shard that this node owns, from the rooms' side.
@@ -122,6 +122,16 @@ impl Shard {
     /// Grants that are not in a ledger yet, or whose answer its room has not stored.
     pub(super) fn outbox_depth(&self) -> usize {
         self.outbox.depth()
+    }
+
+    /// Whether the grants in the outbox, those of rooms that are parked left aside, take more than half of the place that is left.
+    fn is_crowded(&self, parked: impl Fn(&RoomId) -> bool) -> bool {
+        let (open, most) = (self.outbox.depth(), usize::try_from(limits::OUTBOX).unwrap_or(usize::MAX));
+        // A parked room takes no answers until the node restarts: its share must not stop the others' work.
+        open > most / 2 && {
+            let held = self.outbox.depth_of(parked);
+            open - held.min(open) > most.saturating_sub(held) / 2
+        }
     }
 
     /// Whether every commit and every grant is through.

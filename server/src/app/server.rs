@@ -17,7 +17,7 @@ use crate::{
     ops::{self, Addresses, AdminParts, Probe},
     ownership::Ownership,
     room::host::{HostParts, Kill, RoomHost, StopReport},
-    runtime::{Clock, Rng, Shutdown, Tasks, Wall},
+    runtime::{Clock, Mono, Rng, Shutdown, Tasks, Wall},
     store::{self, Store},
     telemetry::{Metrics, Recent},
     timers::RewardBook,
@@ -163,10 +163,19 @@ impl Server {
         });
         let host = Arc::new(host.map_err(StartError::Threads)?);
         host.ready().await;
-        let owned = ownership.clone();
-        let any = move || owned.shards().first().and_then(|shard| owned.fence(*shard));
         let (every, fresh) = (config.lease.heartbeat, config.lease.ttl);
-        let probe = Probe::start(store.clone(), clock.clone(), tasks, every, fresh, any);
+        let (owned, rooms, now) = (ownership.clone(), Arc::downgrade(&host), clock.clone());
+        let prove = move || -> store::BoxFuture<'static, Option<Mono>> {
+            let (owned, rooms, now) = (owned.clone(), rooms.clone(), now.now());
+            Box::pin(async move {
+                match rooms.upgrade() {
+                    Some(rooms) if !owned.shards().is_empty() => rooms.prove(every).await,
+                    // Without shards the heartbeats are its writes: they hold the lease.
+                    _ => owned.holds(now).then_some(now),
+                }
+            })
+        };
+        let probe = Probe::start(clock.clone(), tasks, every, fresh, prove);
         let inside = Arc::new(Inside {
             name,
             clock: clock.clone(),

@@ -1,4 +1,4 @@
-//! What is owed outlives rooms and odd answers; what nobody can take keeps nobody waiting.
+//! What is owed outlives rooms and odd answers; what nobody can take keeps nobody waiting; a full disk is seen.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -169,4 +169,25 @@ async fn an_outbox_that_cannot_be_read_is_read_again_without_a_commit() {
     world.weather.broken_outbox.store(false, Ordering::SeqCst);
     until_gold(&world, "ann", 5).await;
     world.until("every grant is through", || node.host.status().outbox == 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_takes_no_writes_is_seen_although_it_answers_reads() {
+    const RECENT: Duration = Duration::from_millis(50);
+    let world = World::new();
+    let node = world.node().await;
+    let asked = world.clock.now();
+    world.pass(RECENT);
+    let began = node.host.prove(RECENT).await.expect("a write of its own, without any room");
+    assert!(began >= asked);
+    world.weather.no_writes.store(true, Ordering::SeqCst);
+    world.pass(RECENT);
+    let late = world.clock.sleep(Duration::from_millis(400));
+    tokio::select! {
+        proof = node.host.prove(RECENT) => panic!("proven by {proof:?}"),
+        () = late => {}
+    }
+    world.store.members().await.expect("reads go on");
+    world.weather.no_writes.store(false, Ordering::SeqCst);
+    node.host.prove(RECENT).await.expect("a write again");
 }

@@ -32,6 +32,8 @@ pub struct Weather {
     pub full: AtomicBool,
     /// Ledgers refuse every grant.
     pub no_ledger: AtomicBool,
+    /// Every write fails, as on a full disk; reads and leases go on.
+    pub no_writes: AtomicBool,
     /// Ledgers of this player answer with a failure of the store, and how often they were asked.
     pub broken_ledger: Mutex<Option<String>>,
     pub broken_asked: AtomicU64,
@@ -103,6 +105,10 @@ impl Backend for Stormy {
                 && matches!(command, Command::Heartbeat { .. } | Command::Register { .. })
             {
                 return fail("cut off");
+            }
+            let kept = command.is_read() || command.is_urgent();
+            if weather.no_writes.load(Ordering::SeqCst) && !kept {
+                return fail("the disk is full");
             }
             if let Command::Commit { batch, .. } = &command {
                 let dormant = batch.checkpoints.iter().any(|checkpoint| checkpoint.summary.dormant);

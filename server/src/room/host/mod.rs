@@ -21,6 +21,7 @@ mod link;
 mod loading;
 mod names;
 mod pacing;
+mod proof;
 mod schedules;
 mod shard;
 mod shards;

@@ -26,7 +26,7 @@ use self::{
 };
 use super::core::Host;
 use crate::{
-    runtime::tasks::Kind,
+    runtime::{Mono, tasks::Kind},
     store::{Fence, WorkId, model::limits},
 };
 
@@ -42,6 +42,9 @@ pub(super) struct Shard {
     notify: Notify,
     outbox: Outbox,
     overdue: AtomicU64,
+    // Somebody wants to see a write; and when the last one that went through began, plus 1.
+    prove: AtomicBool,
+    proven: AtomicU64,
 }
 
 impl Shard {
@@ -57,6 +60,8 @@ impl Shard {
             notify: Notify::new(),
             outbox: Outbox::default(),
             overdue: AtomicU64::new(0),
+            prove: AtomicBool::new(false),
+            proven: AtomicU64::new(0),
         });
         let writer = writer::Writer::new(host.clone(), shard.clone(), fence);
         host.tasks.spawn("shard", Kind::Job, writer.run());
@@ -132,6 +137,17 @@ impl Shard {
             let held = self.outbox.depth_of(parked);
             open - held.min(open) > most.saturating_sub(held) / 2
         }
+    }
+
+    /// Asks for a write, if only an empty one: it shows in [`Shard::proven`].
+    pub(super) fn ask_proof(&self) {
+        self.prove.store(true, Ordering::Release);
+        self.notify.notify_one();
+    }
+
+    /// When the last write that the store took began.
+    pub(super) fn proven(&self) -> Option<Mono> {
+        self.proven.load(Ordering::Acquire).checked_sub(1).map(Mono)
     }
 
     /// Whether every commit and every grant is through.

@@ -100,7 +100,9 @@ impl Writer {
         }
         loop {
             let requests = self.shard.pending.lock().take(self.host.config.max_commit);
-            if requests.is_empty() {
+            // Somebody wants to see a write: an empty commit is one, fenced and numbered like any other.
+            let proof = self.shard.prove.swap(false, Ordering::AcqRel);
+            if requests.is_empty() && !proof {
                 break;
             }
             let fate = self.commit(requests).await;
@@ -134,12 +136,14 @@ impl Writer {
             if self.host.shutdown.is_stopped() {
                 return Fate::Ended;
             }
+            let asked = self.host.clock.now();
             let answer = self.host.call(command.clone()).await;
             let took = self.host.clock.now().since(started);
             match answer {
                 Ok(Reply::Committed { positions }) => {
                     names::commit("ok", took);
                     self.number += 1;
+                    self.shard.proven.store(asked.0.saturating_add(1), Ordering::Release);
                     self.acknowledge(requests, &positions);
                     return Fate::Going;
                 }

@@ -1,4 +1,5 @@
-//! Configuration: each mistake is refused with its place, what was found, what was expected and the nearest valid key (LESSONS C24).
+//! Configuration: each mistake is refused with its place, what was found, what was expected and the nearest valid key
+//! (docs/invariants.md C24).
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;

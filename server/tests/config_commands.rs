@@ -22,6 +22,17 @@ fn config_check_says_all_mistakes() {
     assert!(
         bad.text.contains("did you mean `gateway.listen`?") && bad.text.ends_with("2 mistakes in the configuration")
     );
+    let folder = tempfile::tempdir().expect("a folder");
+    let rewards = folder.path().join("rewards.toml");
+    std::fs::write(&rewards, "[[schedule]]\nid = \"chest\"\nevry = \"30s\"\nrooms = \"arena/*/*\"\n").expect("written");
+    let named = format!("rewards.file={}", rewards.display());
+    let both = command(&["config", "check", "--set", "lease.ttl=1", "--set", &named]);
+    assert_eq!(both.exit, Exit::Problem);
+    assert!(both.text.contains("lease.ttl") && both.text.contains("did you mean `every`?"), "{}", both.text);
+    let alone = command(&["config", "check", "--set", &named]);
+    assert_eq!(alone.exit, Exit::Problem, "{}", alone.text);
+    let missing = command(&["config", "check", "--set", "rewards.file=/nowhere.toml"]);
+    assert!(missing.text.contains("/nowhere.toml: rewards.file"), "{}", missing.text);
     let other = command(&["history", "check", "--set", "lease.ttl=1"]);
     assert_eq!(other.exit, Exit::CouldNotRun, "a command that needs the configuration cannot run with a wrong one");
 }

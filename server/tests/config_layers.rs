@@ -1,4 +1,4 @@
-//! Configuration: which layer wins, and that the defaults are the contract's (DESIGN.md §14).
+//! Configuration: which layer wins, and that the defaults are the contract's (config/default.toml).
 
 use std::time::Duration;
 

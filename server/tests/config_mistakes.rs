@@ -1,4 +1,5 @@
-//! Configuration: each mistake is refused with its place, what was found, what was expected and the nearest valid key (LESSONS C24).
+//! Configuration: each mistake is refused with its place, what was found, what was expected and the nearest valid key
+//! (docs/invariants.md C24).
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
@@ -48,6 +49,22 @@ fn all_mistakes_of_a_file_come_at_once() {
     assert_eq!(short.len(), expected.len(), "{short:#?}");
     let line = found.iter().find(|m| m.key == "lease.ttl").expect("there").to_string();
     assert!(line.contains("test.toml:6: lease.ttl: found \"3 seconds\"; expected a duration like"), "{line}");
+}
+
+#[test]
+fn a_store_of_another_kind_is_refused_with_those_there_are() {
+    for good in ["embedded", "redis://10.0.0.1:6379/0", "redis+sentinel://a:1,b:2/main", "redis+cluster://a:1,b:2"] {
+        with_set(&[&format!("store.url={good}")]).expect(good);
+    }
+    for bad in ["postgres://db/1", "redis:/x", "redis://", "redis+sentinel:///main", "rediss://a:1", "Embedded", "file"]
+    {
+        let found = with_set(&[&format!("store.url={bad}")]).expect_err(bad);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!(found[0].key, "store.url");
+        for allowed in ["embedded", "redis://", "redis+sentinel://", "redis+cluster://"] {
+            assert!(found[0].expected.contains(allowed), "{}", found[0]);
+        }
+    }
 }
 
 #[test]

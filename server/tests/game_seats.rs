@@ -1,4 +1,4 @@
-//! Seats and inputs: one seat per player, generations, graces, order, bounds (LESSONS C47-C50, H4, H11).
+//! Seats and inputs: one seat per player, generations, graces, order, bounds (docs/invariants.md C47-C50, H4, H11).
 #![allow(elided_lifetimes_in_paths, clippy::needless_pass_by_value, reason = "systems read better so")]
 #![allow(clippy::expect_used, clippy::type_complexity, reason = "a test says what is wrong by panicking")]
 

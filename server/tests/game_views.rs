@@ -1,5 +1,5 @@
 //! What clients see is what the server shows: hashes are equal after every tick of a long random game, with joins, leaves, drops,
-//! moves and snapshots in between (LESSONS C54, C56).
+//! moves and snapshots in between (docs/invariants.md C54, C56).
 #![allow(elided_lifetimes_in_paths, clippy::needless_pass_by_value, reason = "systems read better so")]
 #![allow(clippy::expect_used, clippy::type_complexity, reason = "a test says what is wrong by panicking")]
 

@@ -1,4 +1,4 @@
-//! The house rules that a machine can check (DESIGN.md §15): layers, lengths, first lines, invariants, metrics, codes, documents.
+//! The house rules that a machine can check (docs/ARCHITECTURE.md): layers, lengths, first lines, invariants, metrics, codes, documents.
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 #[path = "tidy_parts/docs.rs"]

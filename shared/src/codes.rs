@@ -1,4 +1,4 @@
-//! WebSocket close codes (DESIGN.md §12) and the error codes of answers. `docs/wire.md` has a row for each.
+//! WebSocket close codes and the error codes of answers. `docs/wire.md` has a row for each.
 
 /// Why a socket was closed: the WebSocket close code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

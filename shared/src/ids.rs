@@ -215,7 +215,7 @@ impl RoomId {
     }
 }
 
-/// Version of the function room id → shard; every node of a cluster must have the same (LESSONS C30).
+/// Version of the function room id → shard; every node of a cluster must have the same (docs/invariants.md C30).
 pub const ID_HASH_VERSION: u32 = 1;
 
 impl fmt::Display for RoomId {
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn the_shard_function_is_fixed() {
-        // A change of these values would put a stored room into another shard (LESSONS C30).
+        // A change of these values would put a stored room into another shard (docs/invariants.md C30).
         let of = |text: &str, shards| RoomId::new(text).expect("valid").shard(shards).0;
         assert_eq!([of("arena/eu/k3", 256), of("arena/eu/p9", 256), of("chess/us/1", 256)], [134, 78, 207]);
         assert_eq!([of("arena/eu/k3", 1000), of("arena/eu/k3", 1), of("arena/eu/k3", 0)], [294, 0, 0]);

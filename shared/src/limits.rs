@@ -1,4 +1,4 @@
-//! Named bounds of the wire that both sides know (DESIGN.md §14). Everything configurable has its default here.
+//! Named bounds of the wire that both sides know (H11 in docs/invariants.md). Everything configurable has its default here.
 
 /// Version of the client protocol, sent in `hello`.
 pub const PROTOCOL: u32 = 1;

@@ -69,17 +69,17 @@ macro_rules! attacks {
 }
 
 attacks! {
-    /// Joins and never reads (LESSONS C40).
+    /// Joins and never reads (docs/invariants.md C40).
     NeverReads: "never reads",
     /// Joins and reads 1 kB a second.
     ReadsSlowly: "reads 1 kB/s",
-    /// Logs in and falls silent; pings stay unanswered (LESSONS C41).
+    /// Logs in and falls silent; pings stay unanswered (docs/invariants.md C41).
     HalfOpen: "half-open",
     /// Opens a connection and says nothing.
     SaysNothing: "says nothing",
     /// Opens a WebSocket and never logs in.
     NeverLogsIn: "never logs in",
-    /// A frame header that claims 2^32 bytes, before login (LESSONS C42).
+    /// A frame header that claims 2^32 bytes, before login (docs/invariants.md C42).
     Claims32: "claims 2^32 bytes",
     /// A frame header that claims 2^63 - 1 bytes.
     Claims63: "claims 2^63 - 1 bytes",
@@ -87,11 +87,11 @@ attacks! {
     Fragments: "10 000 fragments",
     /// A message above the limit, after login.
     TooLong: "message above the limit",
-    /// 100 000 nested arrays (LESSONS C59).
+    /// 100 000 nested arrays (docs/invariants.md C59).
     Deep: "100 000 nested arrays",
     /// Nested arrays in a message of legal size.
     DeepShort: "900 nested arrays",
-    /// Five bytes that claim four billion elements (LESSONS C60).
+    /// Five bytes that claim four billion elements (docs/invariants.md C60).
     FalseLength: "false lengths",
     /// A text message.
     Text: "text message",
@@ -107,7 +107,7 @@ attacks! {
     BeforeLogin: "message before login",
     /// A second hello.
     HelloTwice: "hello twice",
-    /// An Origin that is on no list (LESSONS C44).
+    /// An Origin that is on no list (docs/invariants.md C44).
     WrongOrigin: "wrong origin",
     /// Message 5 after message 1 (H4).
     SeqGap: "sequence gap",

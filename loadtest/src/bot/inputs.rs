@@ -1,6 +1,6 @@
 //! A bot's numbered inputs: planned by the clock alone, sent in order, kept until saved, sent again from what is owed.
 //!
-//! Latency counts from the *planned* time (LESSONS C64): a server that stalls, or a socket that does not take more,
+//! Latency counts from the *planned* time (docs/invariants.md C64): a server that stalls, or a socket that does not take more,
 //! delays the sending, never the plan.
 
 use std::{
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_stalled_server_counts_from_the_planned_time() {
-        // LESSONS C64: 10 inputs a second for 60 s, the server answers at once but stands still from 30 s to 36 s.
+        // docs/invariants.md C64: 10 inputs a second for 60 s, the server answers at once but stands still from 30 s to 36 s.
         let start = Instant::now();
         let mut inputs = started(start);
         let mut times = crate::stats::Times::default();

@@ -27,7 +27,7 @@ use crate::{
     ops::{self, Addresses, AdminParts, Moves, Probe},
     ownership::Ownership,
     room::host::{HostParts, Kill, RoomHost},
-    runtime::{Clock, Rng, Shutdown, Tasks, Wall},
+    runtime::{Clock, Mono, Rng, Shutdown, Tasks, Wall},
     store::{self, Store},
     telemetry::{Metrics, Recent},
     timers::RewardBook,
@@ -172,11 +172,19 @@ impl Server {
         } else {
             None
         };
-        let owned = ownership.clone();
-        let any = move || owned.shards().first().and_then(|shard| owned.fence(*shard));
         let (every, fresh) = (config.lease.heartbeat, config.lease.ttl);
-        let agreed = (store::model::AGREED_SHARDS, config.shards.count.to_string());
-        let probe = Probe::start(store.clone(), clock.clone(), tasks, every, fresh, agreed, any);
+        let (owned, rooms, now) = (ownership.clone(), host.as_ref().map(Arc::downgrade), clock.clone());
+        let prove = move || -> store::BoxFuture<'static, Option<Mono>> {
+            let (owned, rooms, now) = (owned.clone(), rooms.clone(), now.now());
+            Box::pin(async move {
+                match rooms.and_then(|rooms| rooms.upgrade()) {
+                    Some(rooms) if !owned.shards().is_empty() => rooms.prove(every).await,
+                    // Without shards the heartbeats are its writes: they hold the lease.
+                    _ => owned.holds(now).then_some(now),
+                }
+            })
+        };
+        let probe = Probe::start(clock.clone(), tasks, every, fresh, prove);
         let addresses = Addresses { play: ports.play(), link: ports.link(), admin: None };
         let inside = Arc::new(Inside {
             name,

@@ -57,7 +57,8 @@ fn with_config(common: &Common, run: impl FnOnce(&Config) -> Outcome) -> Outcome
 }
 
 fn config_check(common: &Common) -> Outcome {
-    match Config::load(&common.sources()) {
+    // With the mistakes of the file of schedules in the same list.
+    match Config::load_with(&common.sources(), super::schedule::mistakes) {
         Ok(config) => {
             let mut text = "the configuration is good".to_owned();
             for advice in config.advice() {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{Common, Exit, Outcome, ScheduleCommand};
 use crate::{
-    config::Config,
+    config::{Config, Diagnostic},
     runtime::{Clock, Wall},
     timers::{Limits, RewardBook, preview},
 };
@@ -47,31 +47,55 @@ fn next(book: &RewardBook, id: Option<&str>, from: Wall, count: usize) -> Outcom
 
 fn with_book(config: &Config, file: &Path, run: impl FnOnce(&RewardBook) -> Outcome) -> Outcome {
     let name = file.display().to_string();
-    let text = match std::fs::metadata(file) {
-        Ok(about) if about.len() > FILE_BYTES => {
-            return Outcome::could_not_run(format!("{name}: more than {FILE_BYTES} bytes"));
-        }
-        Ok(_) => std::fs::read_to_string(file),
-        Err(error) => Err(error),
-    };
-    let text = match text {
+    let text = match text(file) {
         Ok(text) => text,
-        Err(error) => return Outcome::could_not_run(format!("{name}: {error}")),
+        Err(found) => return Outcome::could_not_run(format!("{name}: {found}")),
     };
-    let limits = Limits {
-        catch_up_limit: config.rewards.catch_up_limit,
-        catch_up_max_age: config.rewards.catch_up_max_age,
-        keep_identities: config.ledger.keep_identities,
-        max_grants_per_step: config.room.max_grants_per_step,
-        max_known: config.room.max_known,
-    };
-    match RewardBook::parse_with(&name, &text, &limits) {
+    match RewardBook::parse_with(&name, &text, &limits(config)) {
         Ok(book) => run(&book),
         Err(mistakes) => {
             let mut lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
             lines.push(format!("{} mistakes in {name}", mistakes.len()));
             Outcome::new(Exit::Problem, lines.join("\n"))
         }
+    }
+}
+
+fn limits(config: &Config) -> Limits {
+    Limits {
+        catch_up_limit: config.rewards.catch_up_limit,
+        catch_up_max_age: config.rewards.catch_up_max_age,
+        keep_identities: config.ledger.keep_identities,
+        max_grants_per_step: config.room.max_grants_per_step,
+        max_known: config.room.max_known,
+    }
+}
+
+fn text(file: &Path) -> Result<String, String> {
+    let about = std::fs::metadata(file).map_err(|error| error.to_string())?;
+    if about.len() > FILE_BYTES {
+        return Err(format!("more than {FILE_BYTES} bytes"));
+    }
+    std::fs::read_to_string(file).map_err(|error| error.to_string())
+}
+
+/// What is wrong with the file of schedules that the configuration names, if it names one.
+pub(super) fn mistakes(config: &Config) -> Vec<Diagnostic> {
+    let Some(file) = &config.rewards.file else { return Vec::new() };
+    match text(file) {
+        Ok(text) => {
+            let name = file.display().to_string();
+            RewardBook::parse_with(&name, &text, &limits(config)).err().unwrap_or_default()
+        }
+        Err(found) => vec![Diagnostic {
+            file: file.display().to_string(),
+            line: 0,
+            column: 0,
+            key: "rewards.file".to_owned(),
+            found,
+            expected: "a readable TOML file of schedules".to_owned(),
+            hint: None,
+        }],
     }
 }
 

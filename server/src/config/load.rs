@@ -64,6 +64,15 @@ impl Config {
     /// # Errors
     /// Every mistake at once: unknown keys, wrong types, values out of range, keys that do not agree with each other.
     pub fn load(sources: &Sources) -> Result<Self, Errors> {
+        Self::load_with(sources, |_| Vec::new())
+    }
+
+    /// The same, with what `more` finds wrong in files that the configuration names. It is given the configuration as far as it is good:
+    /// where a value was refused, that of the next lower layer.
+    ///
+    /// # Errors
+    /// Every mistake at once, those of `more` last.
+    pub fn load_with(sources: &Sources, more: impl FnOnce(&Self) -> Vec<Diagnostic>) -> Result<Self, Errors> {
         let mut mistakes = Vec::new();
         let mut layers = vec![read_text(DEFAULTS_FILE, DEFAULTS, &mut mistakes)];
         if let Some(path) = &sources.file {
@@ -91,6 +100,7 @@ impl Config {
             config.secrets = Secrets::read(config, &mut reader);
         }
         mistakes.extend(reader.into_mistakes());
+        mistakes.extend(config.as_ref().map(more).unwrap_or_default());
         match config {
             Some(config) if mistakes.is_empty() => Ok(config),
             _ => Err(Errors(mistakes)),

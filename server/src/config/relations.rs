@@ -9,6 +9,7 @@ use super::{Config, Diagnostic, Guests, section::Reader};
 
 /// Checks every relation; a relation with a key that was refused is left out.
 pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
+    store(config, reader);
     lease(config, reader);
     gateway(config, reader);
     room(config, reader);
@@ -27,6 +28,19 @@ fn roles(config: &Config, reader: &mut Reader<'_>) {
             "store.url",
             "both roles with store.url (embedded): no other process shares that store, so nobody would do the rest",
         );
+    }
+}
+
+/// What `store.url` may be.
+const STORES: &str = "\"embedded\", \"redis://host:port/db\", \"redis+sentinel://host:port,host:port/master\" or \
+                      \"redis+cluster://host:port,host:port\"";
+
+fn store(config: &Config, reader: &mut Reader<'_>) {
+    let url = config.store.url.as_str();
+    let servers =
+        ["redis://", "redis+sentinel://", "redis+cluster://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    if url != "embedded" && servers.is_none_or(|servers| servers.is_empty() || servers.starts_with('/')) {
+        complain(reader, "store.url", STORES);
     }
 }
 

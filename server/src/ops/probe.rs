@@ -1,9 +1,7 @@
-//! Whether the store really answers: for readiness a write attempt and a read back, every few seconds.
+//! Whether the store really takes writes and gives them back: for readiness a proof of it, every few seconds.
 //!
-//! The write is the retry of an item that does not exist. The store checks its fence as for any other write, in the same step, and then has
-//! nothing to change: so the probe goes the whole way (queue, writer, rules, rows) without leaving anything behind. A ping would stay
-//! green with a read-only disk, a lost script or a fence that is no longer ours (LESSONS C35). A node that holds no shard (a gateway; a
-//! room node that has just come, or is one more than there are shards) proposes what the cluster has agreed on anyway.
+//! The proof is a write that leaves a row (an empty commit under a fence, or one that a room just made), and a read. A ping would stay
+//! green with a full or read-only disk, a lost script or a fence that is no longer ours.
 
 use std::{
     sync::{
@@ -13,11 +11,9 @@ use std::{
     time::Duration,
 };
 
-use tenure_shared::RoomId;
-
 use crate::{
     runtime::{Clock, Mono, Tasks, tasks::Kind},
-    store::{Error, Fence, Store, WorkId},
+    store::BoxFuture,
 };
 
 /// Never yet.
@@ -28,29 +24,29 @@ const NEVER: u64 = 0;
 pub struct Probe {
     clock: Clock,
     fresh: Duration,
-    /// When the last good attempt began, on the monotonic clock, plus 1.
+    /// When the last write that went through began, on the monotonic clock, plus 1.
     good: Arc<AtomicU64>,
 }
 
 impl Probe {
-    /// Asks every `every` until the shutdown. `fence` gives one of the node's fences, `None` while it holds nothing: then `agreed` (name
-    /// and value of something agreed on) is what is written. An answer counts for `fresh` from before it was asked for, and an attempt that takes longer is given up.
+    /// Asks for a proof every `every` until the shutdown. `prove` says when a write began that the store has taken and that was followed by
+    /// a good read, or `None`; what takes longer than `fresh` is given up. A write counts for `fresh` from its beginning.
     pub fn start(
-        store: Store,
         clock: Clock,
         tasks: &Tasks,
         every: Duration,
         fresh: Duration,
-        agreed: (&'static str, String),
-        fence: impl Fn() -> Option<Fence> + Send + 'static,
+        prove: impl Fn() -> BoxFuture<'static, Option<Mono>> + Send + 'static,
     ) -> Self {
         let probe = Self { clock, fresh, good: Arc::new(AtomicU64::new(NEVER)) };
         let (this, shutdown) = (probe.clone(), tasks.shutdown().clone());
         tasks.spawn("store-probe", Kind::Essential, async move {
             loop {
-                match fence() {
-                    Some(fence) => this.attempt(fenced(&store, &fence)).await,
-                    None => this.attempt(unfenced(&store, &agreed)).await,
+                let attempt = this.attempt(prove());
+                tokio::select! {
+                    biased;
+                    () = shutdown.stopped() => return,
+                    () = attempt => {}
                 }
                 tokio::select! {
                     biased;
@@ -62,113 +58,55 @@ impl Probe {
         probe
     }
 
-    /// Whether the last good answer still counts.
+    /// Whether the last good write still counts.
     pub fn is_fresh(&self) -> bool {
         let good = self.good.load(Ordering::Acquire);
         good != NEVER && self.clock.now().since(Mono(good - 1)) < self.fresh
     }
 
-    async fn attempt(&self, answers: impl Future<Output = bool>) {
-        let began = self.clock.now();
-        let good = tokio::select! {
+    async fn attempt(&self, proof: BoxFuture<'static, Option<Mono>>) {
+        let proven = tokio::select! {
             biased;
-            good = answers => good,
-            () = self.clock.sleep(self.fresh) => false,
+            proven = proof => proven,
+            () = self.clock.sleep(self.fresh) => None,
         };
-        if good {
-            self.good.store(began.0.saturating_add(1), Ordering::Release);
+        match proven {
+            Some(began) => drop(self.good.fetch_max(began.0.saturating_add(1), Ordering::AcqRel)),
+            None => tracing::debug!("the store did not take a write"),
         }
     }
-}
-
-async fn unfenced(store: &Store, (name, value): &(&'static str, String)) -> bool {
-    match store.agree(name, value).await {
-        Ok(()) => true,
-        Err(error) => {
-            tracing::debug!(%error, "the store's probe failed");
-            false
-        }
-    }
-}
-
-async fn fenced(store: &Store, fence: &Fence) -> bool {
-    let Ok(room) = RoomId::new("tenure/probe/none") else { return false };
-    let id = WorkId { room, job: "probe".into(), key: "none".into() };
-    let written = match store.retry(fence, &id).await {
-        // The fence stood, and there was nothing to do.
-        Ok(()) | Err(Error::Conflict(_)) => true,
-        Err(error) => {
-            tracing::debug!(%error, "the store's probe failed");
-            false
-        }
-    };
-    written
-        && store.claim(fence.key()).await.is_ok_and(|claim| {
-            claim.is_some_and(|claim| claim.holder.as_ref() == Some(fence.incarnation()) && claim.term == fence.term())
-        })
 }
 
 #[cfg(test)]
 mod tests {
-    use tenure_shared::{IncarnationId, ShardId, Term};
-
     use super::*;
-    use crate::{
-        runtime::{Shutdown, Wall},
-        store::{Key, MemberInfo, memory},
-    };
-
-    fn info() -> MemberInfo {
-        MemberInfo {
-            node: "n".into(),
-            roles: vec!["room".into()],
-            version: "1".into(),
-            revision: 0,
-            link: String::new(),
-            public_url: String::new(),
-            zone_data: String::new(),
-        }
-    }
+    use crate::runtime::{Shutdown, Wall};
 
     #[tokio::test]
-    async fn an_answer_counts_for_a_while_and_only_under_the_fence() {
+    async fn a_write_counts_for_a_while_from_its_beginning() {
         const TTL: Duration = Duration::from_secs(3);
         let (clock, hand) = Clock::manual(Wall(1_800_000_000_000_000));
-        let store = memory(clock.clone());
-        let me = IncarnationId::new("n#1").expect("valid");
-        let key = Key::shard(ShardId(0));
-        store.register(&me, info(), Duration::from_secs(600)).await.expect("registered");
-        let fence = store.acquire(&key, &me, None, Term(0)).await.expect("granted");
-
         let tasks = Tasks::new(Shutdown::new());
-        let probe = Probe { clock, fresh: TTL, good: Arc::default() };
-        assert!(!probe.is_fresh(), "nothing was asked yet");
-        probe.attempt(fenced(&store, &fence)).await;
-        assert!(probe.is_fresh());
+        let probe = Probe::start(clock.clone(), &tasks, TTL / 3, TTL, || Box::pin(std::future::ready(None)));
+        assert!(!probe.is_fresh(), "nothing is proven yet");
+        let began = clock.now();
         hand.advance(TTL / 2);
+        probe.attempt(Box::pin(std::future::ready(Some(began)))).await;
         assert!(probe.is_fresh());
+        probe.attempt(Box::pin(std::future::ready(None))).await;
+        assert!(probe.is_fresh(), "one refusal is not the end");
         hand.advance(TTL / 2);
-        assert!(!probe.is_fresh(), "an old answer proves nothing");
+        assert!(!probe.is_fresh(), "an old write proves nothing");
+        probe.attempt(Box::pin(std::future::ready(Some(clock.now())))).await;
+        probe.attempt(Box::pin(std::future::ready(Some(began)))).await;
+        assert!(probe.is_fresh(), "a late answer takes nothing back");
 
-        probe.attempt(fenced(&store, &fence)).await;
-        assert!(probe.is_fresh());
-        hand.advance(TTL);
-        store.release(&fence).await.expect("released");
-        probe.attempt(fenced(&store, &fence)).await;
-        assert!(!probe.is_fresh(), "the store answers, but the fence is not the node's any more");
-
-        store.agree("shards", "4").await.expect("agreed");
-        probe.attempt(unfenced(&store, &("shards", "5".to_owned()))).await;
-        assert!(!probe.is_fresh(), "a refusal is no good answer");
-        probe.attempt(unfenced(&store, &("shards", "4".to_owned()))).await;
-        assert!(probe.is_fresh(), "a node without a shard writes what is agreed on");
-
-        hand.advance(TTL);
-        let (every, agreed) = (TTL / 3, ("shards", "4".to_owned()));
-        let running = Probe::start(store.clone(), probe.clock.clone(), &tasks, every, TTL, agreed, || None);
-        while !running.is_fresh() {
+        let hangs = probe.attempt(Box::pin(std::future::pending()));
+        let (waited, ()) = tokio::join!(hangs, async {
             tokio::task::yield_now().await;
-        }
+            hand.advance(TTL);
+        });
+        assert_eq!((waited, probe.is_fresh()), ((), false), "an answer that does not come is given up");
         tasks.shutdown().stop();
         assert!(tasks.wait(Duration::from_secs(10)).await);
     }

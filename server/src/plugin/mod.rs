@@ -1,4 +1,4 @@
-//! What games implement and use: registration, system parameters, hooks (DESIGN.md §9). It knows nothing of stores or sockets.
+//! What games implement and use: registration, system parameters, hooks (docs/ARCHITECTURE.md). It knows nothing of stores or sockets.
 //!
 //! A game is a [`RoomPlugin`]: a function over a [`RoomBuilder`]. Names are part of wire and disk, type names never are. The
 //! plugin runs once to make the [`RoomKind`], and once per room to give it systems of its own.

@@ -1,7 +1,7 @@
-//! What changed in a tick, as operations: one array for all who see the same, and a private one for each seat (DESIGN.md §9).
+//! What changed in a tick, as operations: one array for all who see the same, and a private one for each seat (docs/ARCHITECTURE.md).
 //!
 //! The shared part is encoded once. Private parts (`.to_owner()`, `.visible_by(filter)`) are found once per tick, too, and cost a
-//! seat nothing while there is no news for it. A seat is told nothing about an entity outside its view (LESSONS C56).
+//! seat nothing while there is no news for it. A seat is told nothing about an entity outside its view (docs/invariants.md C56).
 
 mod private;
 mod shared;

@@ -78,7 +78,7 @@ impl Clock {
         (Clock(Source::Manual(manual.clone())), ManualClock(manual))
     }
 
-    /// Monotonic time. Leases and ticks count on it; a step of the wall clock does not move it (LESSONS C23).
+    /// Monotonic time. Leases and ticks count on it; a step of the wall clock does not move it (docs/invariants.md C23).
     pub fn now(&self) -> Mono {
         match &self.0 {
             Source::System { start } => Mono(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)),

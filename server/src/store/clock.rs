@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::runtime::{Clock, Mono, Wall};
 
 /// Gives store time. When the wall clock is stepped back it goes on with the speed of the monotonic clock, so that leases still lapse and
-/// due work still comes due (LESSONS C23).
+/// due work still comes due (docs/invariants.md C23).
 #[derive(Debug)]
 pub(super) struct StoreClock {
     clock: Clock,

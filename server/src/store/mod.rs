@@ -1,4 +1,4 @@
-//! The store: domain verbs with fences (DESIGN.md §5). Rules are written once in [`model`]; backends only carry them.
+//! The store: domain verbs with fences (docs/ARCHITECTURE.md). Rules are written once in [`model`]; backends only carry them.
 //!
 //! Every change of owned state goes through [`Command::Commit`], [`Command::Transfer`], [`Command::Release`] or [`Command::Retry`], which
 //! take a [`Fence`] (H3). [`conformance`] is the suite that every backend passes.

@@ -126,6 +126,9 @@ pub struct WorkId {
     pub key: Arc<str>,
 }
 
+/// The job of items that hold a grant which its ledger refused: they wait for a person, and outlive their room (H6).
+pub const REFUSED_GRANT: &str = "tenure/refused-grant";
+
 /// Due work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkItem {
@@ -263,7 +266,7 @@ pub struct CompletedWork {
 pub struct Batch {
     /// Checkpoints to store; refused (`Conflict`) when (term, tick) of one is below the stored one's, or its version is not higher.
     pub checkpoints: Vec<Checkpoint>,
-    /// Rooms to delete, with their items.
+    /// Rooms to delete, with their items, but for those that hold refused grants ([`REFUSED_GRANT`]).
     pub deleted: Vec<RoomId>,
     /// Items to schedule; an identity that exists or was completed changes nothing, unless the item is pending and differs: then it is
     /// replaced. Of the parts for work, `cancelled` is carried out first, then this and the others in the order below, `completed` last.

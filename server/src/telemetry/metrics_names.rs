@@ -1,7 +1,7 @@
 //! Every metric: its name, kind, labels and meaning. `docs/operations.md` lists the same, and `tests/tidy.rs` compares both with the code.
 //!
 //! Labels come from code and configuration only, never from players, rooms or sessions: the number of series must not grow with what
-//! clients do (LESSONS C63).
+//! clients do (docs/invariants.md C63).
 
 /// What a metric is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

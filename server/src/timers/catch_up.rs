@@ -1,5 +1,5 @@
 //! What is done about occurrences that were missed. The cost has a bound that does not grow with their number
-//! (LESSONS C18).
+//! (docs/invariants.md C18).
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub struct CatchUp {
 impl Schedule {
     /// Decides about the occurrences after `previous` (the last one that was decided) up to and including `now`, by
     /// the schedule's own policy, limit and age. A `now` before `previous`, as after a step of the clock, runs nothing
-    /// again (LESSONS C23).
+    /// again (docs/invariants.md C23).
     pub fn catch_up(&self, previous: Wall, now: Wall) -> CatchUp {
         self.catch_up_by(previous, now, self.catch_up, self.catch_up_limit, self.catch_up_max_age)
     }

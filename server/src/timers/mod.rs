@@ -3,7 +3,7 @@
 //! for people.
 //!
 //! The owner of a room computes an occurrence once, as an instant, from the stored one before, and stores it: that
-//! instant is its identity. Nodes with other zone data or another file never make a second one (LESSONS C12, C17).
+//! instant is its identity. Nodes with other zone data or another file never make a second one (docs/invariants.md C12, C17).
 
 mod book;
 mod catch_up;

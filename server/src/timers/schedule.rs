@@ -29,7 +29,7 @@ const HORIZON: i64 = 41 * 366 * 86_400;
 pub enum Trigger {
     /// Times on the wall clock.
     Cron(Cron),
-    /// A fixed period, whole seconds, on a grid that no restart shifts (LESSONS C20).
+    /// A fixed period, whole seconds, on a grid that no restart shifts (docs/invariants.md C20).
     Every {
         /// Seconds between two occurrences, at least 1.
         period: i64,

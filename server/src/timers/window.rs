@@ -1,4 +1,4 @@
-//! Times of day within which a schedule may run; a window may end on the next day (LESSONS C22).
+//! Times of day within which a schedule may run; a window may end on the next day (docs/invariants.md C22).
 
 use super::{
     cron::{date_of, weekday_of},

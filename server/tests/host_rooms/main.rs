@@ -17,6 +17,7 @@ mod lifecycle;
 mod links;
 mod lobby;
 mod moves;
+mod owed;
 mod player;
 mod refusals;
 mod rewards;

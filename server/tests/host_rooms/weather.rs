@@ -32,6 +32,13 @@ pub struct Weather {
     pub full: AtomicBool,
     /// Ledgers refuse every grant.
     pub no_ledger: AtomicBool,
+    /// Every write fails, as on a full disk; reads and leases go on.
+    pub no_writes: AtomicBool,
+    /// Ledgers of this player answer with a failure of the store, and how often they were asked.
+    pub broken_ledger: Mutex<Option<String>>,
+    pub broken_asked: AtomicU64,
+    /// The outbox cannot be read.
+    pub broken_outbox: AtomicBool,
     /// The rows of shards cannot be read; and how often it was tried.
     pub broken_rooms: AtomicBool,
     pub rooms_read: AtomicU64,
@@ -58,6 +65,16 @@ impl Weather {
                     return Some(Error::Full("the outbox".to_owned()));
                 }
                 if grants { self.refuse.lock().expect("weather").take() } else { None }
+            }
+            Command::Apply { grant }
+                if self.broken_ledger.lock().expect("weather").as_deref() == Some(grant.player.as_str()) =>
+            {
+                self.broken_asked.fetch_add(1, Ordering::SeqCst);
+                Some(Error::Broken("a row is damaged".to_owned()))
+            }
+            Command::Outbox { .. } if self.broken_outbox.load(Ordering::SeqCst) => {
+                self.broken_asked.fetch_add(1, Ordering::SeqCst);
+                Some(Error::Broken("a row is damaged".to_owned()))
             }
             Command::Apply { .. } if self.no_ledger.load(Ordering::SeqCst) => Some(Error::Invalid("no".to_owned())),
             Command::Rooms { .. } => {
@@ -90,6 +107,10 @@ impl Backend for Stormy {
                 && matches!(command, Command::Heartbeat { .. } | Command::Register { .. })
             {
                 return fail("cut off");
+            }
+            let kept = command.is_read() || command.is_urgent();
+            if weather.no_writes.load(Ordering::SeqCst) && !kept {
+                return fail("the disk is full");
             }
             if let Command::Commit { batch, .. } = &command {
                 let dormant = batch.checkpoints.iter().any(|checkpoint| checkpoint.summary.dormant);

@@ -1,4 +1,4 @@
-//! What is done about missed occurrences (LESSONS C18), and steps of the clock (C23).
+//! What is done about missed occurrences (docs/invariants.md C18), and steps of the clock (C23).
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Every known-right row of `cases/cron.json`, under any zone of the host (LESSONS C01-C12), and what the rows leave open.
+//! Every known-right row of `cases/cron.json`, under any zone of the host (docs/invariants.md C01-C12), and what the rows leave open.
 
 use std::{
     process::Command,

@@ -1,4 +1,4 @@
-//! The file is strict, and tells all of its mistakes at once (LESSONS C24, C17).
+//! The file is strict, and tells all of its mistakes at once (docs/invariants.md C24, C17).
 
 use tenure::{plugin::Audience, timers::RewardBook};
 use tenure_shared::RoomId;

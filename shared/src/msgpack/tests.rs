@@ -1,4 +1,4 @@
-//! Refusals of LESSONS C58 to C62 that belong to the reader, and round trips of the writers.
+//! Refusals of docs/invariants.md C58 to C62 that belong to the reader, and round trips of the writers.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ fn fault(bytes: &[u8]) -> Option<Fault> {
 
 #[test]
 fn false_lengths_are_refused_before_anything_is_reserved() {
-    // LESSONS C60.
+    // docs/invariants.md C60.
     let claims: [&[u8]; 8] = [
         &[0xdd, 0xff, 0xff, 0xff, 0xff],
         &[0xdf, 0xff, 0xff, 0xff, 0xff],
@@ -33,7 +33,7 @@ fn false_lengths_are_refused_before_anything_is_reserved() {
 
 #[test]
 fn deep_nesting_ends_at_the_bound_on_a_small_stack() {
-    // LESSONS C59. 64 KiB of stack: recursion by 100 000 levels would end the process.
+    // docs/invariants.md C59. 64 KiB of stack: recursion by 100 000 levels would end the process.
     let run = || {
         for level in [&[0x91][..], &[0x81, 0xa1, 0x61], &[0x81]] {
             let mut bytes = level.repeat(100_000);
@@ -71,7 +71,7 @@ fn collections_end_at_the_bound() {
 
 #[test]
 fn bad_text_unused_bytes_and_extra_bytes_are_refused() {
-    // LESSONS C62.
+    // docs/invariants.md C62.
     assert_eq!(fault(&[0xa2, 0xc3, 0x28]), Some(Fault::Utf8));
     assert_eq!(fault(&[0x91, 0x91, 0xa2, 0xc3, 0x28]), Some(Fault::Utf8));
     assert_eq!(fault(&[0xc1]), Some(Fault::Forbidden(0xc1)));
@@ -96,7 +96,7 @@ fn a_map_key_may_come_once() {
 
 #[test]
 fn numbers_above_two_to_the_53_are_refused_by_type() {
-    // LESSONS C58: JavaScript would lose the last digit.
+    // docs/invariants.md C58: JavaScript would lose the last digit.
     let one_more = [0xcf, 0x00, 0x20, 0, 0, 0, 0, 0, 0];
     assert!(matches!(Reader::new(&one_more).u53(), Err(Error { at: 0, fault: Fault::Range { .. } })));
     let mut most = Vec::new();

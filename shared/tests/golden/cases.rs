@@ -167,7 +167,7 @@ pub(crate) fn server_messages() -> Vec<(&'static str, ServerMessage<'static>)> {
     ]
 }
 
-/// Integers that JavaScript cannot hold as numbers (LESSONS C58).
+/// Integers that JavaScript cannot hold as numbers (docs/invariants.md C58).
 fn wide() -> Vec<u8> {
     let mut out = vec![0x93];
     uint(&mut out, 9_007_199_254_740_993);
@@ -266,7 +266,7 @@ pub(crate) fn views() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     ]
 }
 
-/// Bytes that neither side may accept (LESSONS C58 to C62).
+/// Bytes that neither side may accept (docs/invariants.md C58 to C62).
 pub(crate) fn refused() -> Vec<(&'static str, Vec<u8>)> {
     let kind_99 = vec![0x92, 99, 0];
     let deep = [vec![0x94, 7, 1, 0], vec![0x91; 100], vec![0xc0]].concat();

@@ -14,8 +14,8 @@ pub(super) const UNACKED_COMMITS: usize = 32;
 pub(super) const WORK_PER_ROOM: usize = 64;
 /// Most grants that the rewards of one tick decide; a larger `room.max_grants_per_step` counts as this.
 pub(super) const REWARD_GRANTS: usize = 2_000;
-/// Most grants of game code in one tick, and of refused grants made due again: with those of rewards they fit into one commit.
-const OTHER_GRANTS: usize = 1_024 + WORK_PER_ROOM;
+/// Most grants of game code in one tick: with those of rewards they fit into one commit.
+const OTHER_GRANTS: usize = 1_024;
 const _: () = assert!(REWARD_GRANTS + OTHER_GRANTS <= limits::BATCH_GRANTS);
 /// Most messages kept for a gateway that does not take them; then the room lets its sockets there go.
 pub(super) const GATEWAY_BACKLOG: usize = 64;
@@ -33,6 +33,9 @@ pub(super) const LOADS_AT_A_TIME: usize = 64;
 pub(super) const LEDGER_LANES: usize = 16;
 /// Most rooms that a status lists; the rest is counted.
 pub(super) const STATUS_ROOMS: usize = 200;
+/// Most pending and parked items of game code that one room may have; what the store has room for beyond them is for schedules, the
+/// deletion of the room and refused grants.
+pub(super) const GAME_ITEMS: usize = limits::ROOM_ITEMS - 1_000;
 /// How far ahead due work is kept in memory.
 pub(super) const WORK_HORIZON: Duration = Duration::from_secs(600);
 /// Longest pause between two attempts of a store call.

@@ -81,7 +81,7 @@ pub(super) fn work_late(of: &str, late: Duration) {
     metrics::histogram!("tenure_work_late_seconds", "kind" => kind(of)).record(late.as_secs_f64());
 }
 
-/// A ledger answered: `given`, `already`, `insufficient`, `refused`.
+/// A ledger answered: `given`, `already`, `insufficient`, `refused`; `put_off`: with something that is no answer.
 pub(super) fn grant(outcome: &'static str) {
     metrics::counter!("tenure_grants_total", "outcome" => outcome).increment(1);
 }

@@ -1,4 +1,4 @@
-//! The store, outbox and ledger of a test room: the rules of DESIGN.md §5 and §10 in small.
+//! The store, outbox and ledger of a test room: the rules of docs/ARCHITECTURE.md and docs/rewards.md in small.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

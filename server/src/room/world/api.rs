@@ -16,7 +16,7 @@ use crate::{
     store::{Applied, Grant, GrantId, WorkId, WorkItem},
 };
 
-/// Bounds of a world, from the config (DESIGN.md §14).
+/// Bounds of a world, from the config (config/default.toml).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorldSettings {
     /// Most inputs of a seat applied in one tick.

@@ -102,6 +102,20 @@ pub(super) async fn a_grant_older_than_its_identity_is_refused(subject: Subject)
     equal("just in time", apply(store, &at(keep - 60_000_000)?).await?.1, held(&[("gold", 1)]))
 }
 
+pub(super) async fn a_line_that_is_cut_leaves_its_identity(subject: Subject) -> Outcome {
+    let store = &subject.store;
+    let lines = limits::LEDGER_LINES + 3;
+    for n in 0..lines {
+        apply(store, &grant(&format!("g{n}"), "p", &[("gold", 1)])?).await?;
+    }
+    let history = ok("ledger", store.ledger(&player("p")?, usize::MAX).await)?;
+    equal("lines", history.len() as u64, limits::LEDGER_LINES)?;
+    equal("the oldest one kept", history.last().map(|line| line.id.0.to_string()), Some("g3".to_owned()))?;
+    let (again, after) = apply(store, &grant("g0", "p", &[("gold", 1)])?).await?;
+    equal("once (H6)", again, Applied::Already(amounts(&[("gold", 1)])))?;
+    equal("balance", after, held(&[("gold", lines as i64)]))
+}
+
 pub(super) async fn balances_and_history_are_bounded(subject: Subject) -> Outcome {
     let store = &subject.store;
     apply(store, &grant("g1", "p", &[("gold", i64::MAX)])?).await?;

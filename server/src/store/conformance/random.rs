@@ -259,6 +259,23 @@ fn questions() -> Vec<Command> {
     all
 }
 
+/// Both stores read due work on behind every item alike, and pages are the whole.
+async fn pages(memory: &Store, other: &Store, shard: ShardId) -> Result<(), String> {
+    let before = Wall(u64::MAX);
+    let all = memory.due(shard, before, None, 99).await.map_err(|error| error.to_string())?;
+    let mut after = None;
+    for item in all.iter().map(Some).chain([None]) {
+        let (one, two) =
+            (memory.due(shard, before, after.clone(), 1).await, other.due(shard, before, after.clone(), 1).await);
+        let whole = one.as_ref().is_ok_and(|page| page.first() == item);
+        if one != two || !whole {
+            return Err(format!("due behind {after:?}:\n{one:?}\n{two:?}"));
+        }
+        after = item.map(|item| (item.due, item.id.clone()));
+    }
+    Ok(())
+}
+
 /// Closes and opens the store that is compared; what that does to its members is done to the one in memory too.
 pub type Reopen<'a> = &'a dyn Fn(Store, Store) -> BoxFuture<'a, Store>;
 
@@ -309,6 +326,9 @@ pub async fn compare(
     }
     if let Some(reopen) = reopen {
         other = reopen(memory.clone(), other).await;
+    }
+    for shard in (0..SHARDS).map(ShardId) {
+        pages(memory, &other, shard).await?;
     }
     for question in questions() {
         let (one, two) = (memory.execute(question.clone()).await, other.execute(question.clone()).await);

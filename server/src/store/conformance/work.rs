@@ -8,7 +8,7 @@ use tenure_shared::{RoomId, ShardId};
 use super::{Outcome, SHARDS, Subject, checkpoint, commit, equal, grant, item, ok, owner, refused, room, work_id};
 use crate::{
     runtime::Wall,
-    store::{Batch, Command, Store, WorkItem, model::limits},
+    store::{Batch, Command, REFUSED_GRANT, Store, WorkId, WorkItem, model::limits},
 };
 
 const SHARD: ShardId = ShardId(1);
@@ -52,6 +52,76 @@ pub(super) async fn work_comes_due_in_order(subject: Subject) -> Outcome {
     let after = page.last().map(|item| item.id.clone());
     let rest = ok("work", store.work(SHARD, after, 2).await)?;
     equal("pages", (page.len(), rest.len()), (2, 1))
+}
+
+pub(super) async fn due_work_is_read_on_behind_a_cursor(subject: Subject) -> Outcome {
+    let store = &subject.store;
+    let fence = owner(store, "a#1", 1).await?;
+    let (a, b) = (room(1, "a")?, room(1, "b")?);
+    // Of one moment as well as of several, of rooms in any order.
+    let items: Vec<_> =
+        (0..9_u64).map(|n| item(if n % 2 == 0 { &a } else { &b }, &n.to_string(), Wall(5 + n / 3))).collect();
+    commit(store, &fence, 1, schedules(items.clone())).await?;
+    let all = ok("due", store.due(SHARD, Wall(9), None, 100).await)?;
+    equal("all", all.len(), items.len())?;
+    let mut read: Vec<WorkItem> = Vec::new();
+    loop {
+        let after = read.last().map(|item| (item.due, item.id.clone()));
+        let page = ok("page", store.due(SHARD, Wall(9), after, 2).await)?;
+        if page.is_empty() {
+            break;
+        }
+        read.extend(page);
+    }
+    equal("pages give each item once, in the order of the whole", read, all.clone())?;
+    // The item at the cursor may be gone by now, or may never have been.
+    let at = all.get(4).map(|item| (item.due, item.id.clone())).ok_or("no fifth item")?;
+    commit(store, &fence, 2, Batch { cancelled: vec![at.1.clone()], ..Batch::default() }).await?;
+    let rest = ok("behind what is gone", store.due(SHARD, Wall(9), Some(at), 100).await)?;
+    equal("behind what is gone", rest, all.get(5..).unwrap_or_default().to_vec())?;
+    let before = Some((Wall(6), work_id(&b, "none")));
+    let rest = ok("behind a moment", store.due(SHARD, Wall(9), before, 100).await)?;
+    equal("all that is due later", rest.iter().filter(|item| item.due > Wall(6)).count(), 3)?;
+    let after = all.last().map(|item| (item.due, item.id.clone()));
+    equal("behind the last", ok("due", store.due(SHARD, Wall(9), after, 100).await)?, vec![])?;
+    let beyond = ok("cursor after the bound", store.due(SHARD, Wall(5), Some((Wall(6), work_id(&a, "0"))), 9).await)?;
+    equal("nothing is due before it", beyond, vec![])
+}
+
+pub(super) async fn refused_grants_outlive_their_room(subject: Subject) -> Outcome {
+    // H6: what a ledger refused is owed, whether or not its room is still there.
+    let store = &subject.store;
+    let fence = owner(store, "a#1", 1).await?;
+    let room = room(1, "r")?;
+    let kept = |key: &str| WorkItem {
+        id: WorkId { job: REFUSED_GRANT.into(), ..work_id(&room, key) },
+        ..item(&room, key, Wall(0))
+    };
+    let (parked, again) = (kept("7"), kept("8"));
+    let why = vec![(parked.id.clone(), "too old".to_owned())];
+    let first = Batch {
+        checkpoints: vec![checkpoint(&room, &fence, 1, 1, 1)],
+        scheduled: vec![parked.clone(), again.clone(), item(&room, "k", Wall(5))],
+        parked: why.clone(),
+        ..Batch::default()
+    };
+    commit(store, &fence, 1, first).await?;
+    commit(store, &fence, 2, Batch { deleted: vec![room.clone()], ..Batch::default() }).await?;
+    let left = ok("work", store.work(SHARD, None, 10).await)?;
+    let parked = WorkItem { parked: Some("too old".to_owned()), ..parked };
+    equal("they stay, the rest goes", left, vec![parked.clone(), again.clone()])?;
+    ok("retry", store.retry(&fence, &parked.id).await)?;
+    let due = ok("due", store.due(SHARD, now(store).await, None, 10).await)?;
+    equal("due again", due.len(), 2)?;
+    // Without a checkpoint: there is no world.
+    let paid = Batch {
+        completed: vec![parked.id.clone(), again.id.clone()],
+        grants: vec![(room.clone(), grant("g", "p", &[("gold", 5)])?)],
+        ..Batch::default()
+    };
+    equal("into the outbox", commit(store, &fence, 3, paid).await?, vec![1])?;
+    commit(store, &fence, 4, Batch { scheduled: vec![again], ..Batch::default() }).await?;
+    equal("once", ok("work", store.work(SHARD, None, 10).await)?, vec![])
 }
 
 pub(super) async fn an_identity_is_scheduled_once(subject: Subject) -> Outcome {

@@ -1,4 +1,5 @@
-//! The lock of a data folder: one process at a time (LESSONS C39). It is the kernel's, so it ends with its process, however that ends.
+//! The lock of a data folder: one process at a time (docs/invariants.md C39). It is the kernel's: it ends
+//! with its process, however that ends.
 
 use std::{
     fs::{File, OpenOptions},

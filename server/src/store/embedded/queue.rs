@@ -1,4 +1,4 @@
-//! The writer's queue: bounded, with a lane for leases and claims before which nothing stands (DESIGN.md §6).
+//! The writer's queue: bounded, with a lane for leases and claims before which nothing stands (docs/invariants.md H5).
 
 use std::collections::VecDeque;
 

@@ -105,7 +105,17 @@ fn line(step: &mut Step<'_, '_>, grant: &Grant, applied: &Applied) -> Result<(),
         at: step.now,
     };
     step.put(&keys::ledger_line(&grant.player, row.lines), &entry)?;
-    step.put(&key, &row)
+    step.put(&key, &row)?;
+    cut(step, &grant.player, row.lines.saturating_sub(limits::LEDGER_LINES))
+}
+
+/// Cuts a line that the readable history no longer reaches down to what forgets its identity in time.
+fn cut(step: &mut Step<'_, '_>, player: &PlayerId, line: u64) -> Result<(), Error> {
+    let key = keys::ledger_line(player, line);
+    match step.get::<LedgerEntry>(&key)? {
+        Some(entry) => step.put(&key, &LedgerEntry { scheduled_for: None, given: BTreeMap::new(), ..entry }),
+        None => Ok(()),
+    }
 }
 
 /// Forgets lines, identities and caps past their retention, a few at a time.
@@ -146,7 +156,7 @@ pub(super) fn balances(step: &Step<'_, '_>, player: &PlayerId) -> Result<Vec<(St
 
 pub(super) fn lines(step: &Step<'_, '_>, player: &PlayerId, limit: usize) -> Result<Reply, Error> {
     let row = step.get::<LedgerRow>(&keys::ledger(player))?.unwrap_or_default();
-    let first = row.lines.saturating_sub(limit.min(limits::LISTING) as u64).max(row.trimmed);
+    let first = row.lines.saturating_sub((limit as u64).min(limits::LEDGER_LINES)).max(row.trimmed);
     let mut entries = Vec::new();
     for line in ((first + 1)..=row.lines).rev() {
         entries.extend(step.get::<LedgerEntry>(&keys::ledger_line(player, line))?);

@@ -46,6 +46,8 @@ pub const CURRENCY_BYTES: usize = 48;
 pub const GRANT_CURRENCIES: usize = 16;
 /// Most currencies in one ledger.
 pub const LEDGER_CURRENCIES: usize = 64;
+/// Lines kept of one player's ledger, the newest; of older ones the identity stays as long as identities are kept.
+pub const LEDGER_LINES: u64 = 1_000;
 /// Largest token of a grant, bytes.
 pub const TOKEN_BYTES: usize = 256;
 /// Highest balance: what JavaScript holds exactly. A grant that would go above it gives what fits.

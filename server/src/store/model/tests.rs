@@ -229,3 +229,34 @@ fn a_full_outbox_is_an_answer_of_its_own_and_trims_go_through() {
     commit(&mut rows, Batch { trimmed: vec![3], ..grants(3) }).expect("as many as there is room for");
     assert!(matches!(commit(&mut rows, grants(1)), Err(Error::Full(_))));
 }
+
+#[test]
+fn ledger_lines_are_cut_and_their_identities_are_forgotten_in_time() {
+    let mut rows = Rows::new();
+    let player = PlayerId::new("p").expect("valid");
+    let given = |n: u64| Grant {
+        id: GrantId(format!("g{n}").into()),
+        player: player.clone(),
+        source: "chest".into(),
+        scheduled_for: None,
+        amounts: [("gold".into(), 1)].into(),
+        cap: None,
+        token: Bytes::new(),
+    };
+    let lines = limits::LEDGER_LINES + 20;
+    for n in 0..lines {
+        at(&mut rows, 1, Command::Apply { grant: given(n) }).expect("applied");
+    }
+    let full = rows.iter().filter(|(key, value)| {
+        let line = key.starts_with(b"ledgerline/").then(|| rows::decode::<LedgerEntry>(key, value).expect("a line"));
+        line.is_some_and(|line| !line.given.is_empty())
+    });
+    assert_eq!(full.count() as u64, limits::LEDGER_LINES, "older ones are cut");
+    assert_eq!(count(&rows, "granted/") as u64, lines, "every identity stays");
+    // Past their retention they go, a few with each grant.
+    for n in 0..lines {
+        at(&mut rows, KEEP + 10, Command::Apply { grant: given(lines + n) }).expect("applied");
+    }
+    assert_eq!(count(&rows, "granted/") as u64, lines);
+    assert_eq!(count(&rows, "ledgerline/") as u64, lines);
+}

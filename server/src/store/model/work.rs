@@ -8,7 +8,7 @@ use tenure_shared::{RoomId, ShardId, Term};
 use super::{Step, claims, commit, keys, limits, rows::ShardRow};
 use crate::{
     runtime::Wall,
-    store::{CompletedWork, Error, Fence, Reply, WorkId, WorkItem, model::Kv as _},
+    store::{CompletedWork, Error, Fence, REFUSED_GRANT, Reply, WorkId, WorkItem, model::Kv as _},
 };
 
 /// The work parts of one commit. They are carried out in a fixed order: cancelled, scheduled, advanced, failed, parked, completed; so an
@@ -155,15 +155,22 @@ impl<'s, 'a, 'b> Works<'s, 'a, 'b> {
         if count > 1 { self.step.put(&key, &(count - 1)) } else { self.step.kv.delete(&key) }
     }
 
-    /// Deletes the items of a room that is deleted. Identities it completed stay: a room of that name may come again.
+    /// Deletes the items of a room that is deleted. Identities it completed stay: a room of that name may come again. So do refused
+    /// grants: they are owed to players, not to the room.
     pub(super) fn delete_room(&mut self, room: &RoomId) -> Result<(), Error> {
         let prefix = keys::room_items(self.shard, room);
+        let mut kept = 0_u64;
         for (key, value) in self.step.kv.scan(&prefix, None, limits::ROOM_ITEMS)? {
             let item: WorkItem = super::rows::decode(&key, &value)?;
+            if &*item.id.job == REFUSED_GRANT {
+                kept += 1;
+                continue;
+            }
             self.step.kv.delete(&key)?;
             self.step.kv.delete(&keys::due(self.shard, item.due, &item.id))?;
         }
-        self.step.kv.delete(&keys::item_count(self.shard, room))
+        let count = keys::item_count(self.shard, room);
+        if kept > 0 { self.step.put(&count, &kept) } else { self.step.kv.delete(&count) }
     }
 }
 

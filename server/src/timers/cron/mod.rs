@@ -98,7 +98,7 @@ impl Cron {
         &self.warnings
     }
 
-    /// Whether any date can match; `0 0 30 2 *` has none (LESSONS C02).
+    /// Whether any date can match; `0 0 30 2 *` has none (docs/invariants.md C02).
     pub fn possible(&self) -> bool {
         let either = !self.any_day && !self.any_weekday;
         either || (1..=12).any(|month| self.months & (1 << month) != 0 && self.days & search::days_of_month(month) != 0)

@@ -1,4 +1,4 @@
-//! Reading `rewards.toml`: strict, and all mistakes at once (LESSONS C24).
+//! Reading `rewards.toml`: strict, and all mistakes at once (docs/invariants.md C24).
 
 mod amounts;
 mod schedule;

@@ -2,30 +2,21 @@
 
 use std::collections::VecDeque;
 
-use super::super::shard::refused;
-use crate::room::world::{DueWork, Effects};
+use crate::room::world::DueWork;
 
 /// The items of one tick: all but rewards beyond `rewards`, which wait for the next one, so that what a tick decides fits into one
-/// commit. And what becomes of refused grants that were made due again, which no game code handles.
-pub(super) fn take(waiting: &mut VecDeque<DueWork>, rewards: usize) -> (Vec<DueWork>, Effects) {
-    let (mut due, mut retried, mut taken) = (Vec::new(), Effects::default(), 0);
+/// commit.
+pub(super) fn take(waiting: &mut VecDeque<DueWork>, rewards: usize) -> Vec<DueWork> {
+    let (mut due, mut taken) = (Vec::new(), 0);
     for work in std::mem::take(waiting) {
-        if &*work.item.id.job == refused::JOB {
-            match refused::grant(&work.item) {
-                Ok(grant) => {
-                    retried.grants.push(grant);
-                    retried.completed.push(work.item.id);
-                }
-                Err(reason) => retried.failed.push((work.item.id, reason)),
-            }
-        } else if work.reward.is_some() && taken == rewards {
+        if work.reward.is_some() && taken == rewards {
             waiting.push_back(work);
         } else {
             taken += usize::from(work.reward.is_some());
             due.push(work);
         }
     }
-    (due, retried)
+    due
 }
 
 #[cfg(test)]
@@ -66,8 +57,7 @@ mod tests {
         waiting.push_back(work("job", 0, false));
         let (mut seen, mut ticks) = (Vec::new(), 0);
         while !waiting.is_empty() {
-            let (due, retried) = take(&mut waiting, rewards);
-            assert!(retried.is_empty());
+            let due = take(&mut waiting, rewards);
             assert_eq!(due.iter().any(|work| work.reward.is_none()), ticks == 0, "other items do not wait");
             assert!(due.iter().filter(|work| work.reward.is_some()).count() <= rewards);
             seen.extend(due.iter().filter(|w| w.reward.is_some()).map(|w| w.item.id.key.to_string()));

@@ -4,7 +4,7 @@ use tenure_shared::RoomId;
 
 use super::{
     super::{
-        config::{LONGEST_RETRY, backoff},
+        config::{GAME_ITEMS, LONGEST_RETRY, backoff},
         inbox::Durable,
         names,
         shard::pending::Request,
@@ -24,6 +24,14 @@ impl Actor {
         let Effects { scheduled, cancelled, completed, advanced, failed, grants, delivered } = effects;
         let mut request = Request { scheduled, cancelled, completed, advanced, grants, ..Request::default() };
         self.due.retain(|work| !request.cancelled.contains(&work.item.id));
+        self.items.gone(request.cancelled.iter().chain(&request.completed));
+        for id in self.items.admit(&mut request.scheduled) {
+            names::work(self.kind.name(), "refused");
+            tracing::warn!(
+                room = %self.handle.room, job = %id.job, key = %id.key,
+                "game code scheduled more than {GAME_ITEMS} items: this one is refused"
+            );
+        }
         for id in &request.completed {
             names::work(self.kind.name(), "completed");
             let change = self.occurrences.done(&self.host.book, id, self.host.store_now());

@@ -133,6 +133,11 @@ impl Actor {
         self.drop_world();
         self.cancel_tasks();
         self.set_phase(Phase::Parked);
+        // Its items stay in the store, and are in nobody's memory.
+        self.work.clear();
+        self.due.clear();
+        self.suspects.clear();
+        self.shard.give_back(&self.handle.room, &[]);
         self.host.finder.lock().remove(&self.handle.room);
         self.refuse_wishes();
     }

@@ -31,6 +31,7 @@ use super::{
     core::Host,
     executor::{Activity, Next},
     inbox::{Event, RoomHandle, Stage, Wish},
+    items::Items,
     loading::{self, Loaded},
     names::TickMeters,
     pacing::Pacer,
@@ -98,6 +99,7 @@ pub(super) struct Actor {
     // Items taken back by requests on their way.
     cancelling: BTreeSet<WorkId>,
     occurrences: Occurrences,
+    items: Items,
     // Occurrences taken back for an unload that may be called off yet.
     left: Vec<WorkId>,
     dispose_items: BTreeSet<WorkId>,
@@ -159,6 +161,7 @@ impl Actor {
             due: VecDeque::new(),
             cancelling: BTreeSet::new(),
             occurrences: Occurrences::default(),
+            items: Items::default(),
             left: Vec::new(),
             dispose_items: BTreeSet::new(),
             dispose_due: None,
@@ -209,6 +212,10 @@ impl Actor {
     }
 
     fn on_work(&mut self, work: DueWork) {
+        if self.phase == Phase::Parked {
+            // On its way when the room was parked.
+            return self.shard.give_back(&self.handle.room, &[]);
+        }
         if self.cancelling.contains(&work.item.id) {
             // The commit that takes it back is still on its way.
             return;
@@ -226,6 +233,9 @@ impl Actor {
     }
 
     fn on_loaded(&mut self, loaded: Result<Loaded, crate::store::Error>, now: Mono) {
+        if let Ok(loaded) = &loaded {
+            self.items.load(&loaded.items);
+        }
         match (self.phase, loaded) {
             (Phase::Loading, Ok(loaded)) => self.opened(loaded, now),
             (Phase::Restoring, Ok(loaded)) => self.restored(loaded, now),

@@ -12,7 +12,7 @@ use super::{
     super::{
         inbox::Wish,
         loading::{self, Loaded},
-        shard::pending::Request,
+        shard::{pending::Request, refused},
     },
     Actor, Phase,
     failing::text,
@@ -180,8 +180,9 @@ impl Actor {
                 Wish::Detach { .. } | Wish::Resync { .. } => {}
             }
         }
-        // Items and grants that outlived their room: nobody is left to hear of them.
-        let cancelled: Vec<_> = loaded.items.iter().filter(|i| i.parked.is_none()).map(|i| i.id.clone()).collect();
+        // Items and grants that outlived their room: nobody is left to hear of them. Grants that are owed stay.
+        let leaves = |item: &&WorkItem| item.parked.is_none() && &*item.id.job != refused::JOB;
+        let cancelled: Vec<_> = loaded.items.iter().filter(leaves).map(|item| item.id.clone()).collect();
         let trimmed: Vec<_> = self.results.drain().map(|(_, (position, _))| position).collect();
         self.fresh.clear();
         self.work.clear();

@@ -112,7 +112,7 @@ impl Actor {
     fn one_tick(&mut self, now: Mono) {
         self.handle.swap_inputs(&mut self.inputs);
         let rewards = rewards_per_tick(self.host.config.world.max_grants_per_step);
-        let (due, mut retried) = due::take(&mut self.due, rewards);
+        let due = due::take(&mut self.due, rewards);
         let input = TickInput {
             wall: self.host.store_now(),
             due,
@@ -128,10 +128,7 @@ impl Actor {
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let taken = inputs.drain(..).map(|(gateway, input)| (gateway, world.input(input)));
             let refused: Vec<_> = taken.filter_map(|(gateway, taken)| Some((gateway, taken.err()?))).collect();
-            let mut output = world.tick(input);
-            output.effects.completed.append(&mut retried.completed);
-            output.effects.failed.append(&mut retried.failed);
-            output.effects.grants.append(&mut retried.grants);
+            let output = world.tick(input);
             let needs = !output.effects.is_empty();
             let checkpoint = needs.then(|| world.checkpoint(false));
             (refused, output, checkpoint, world.take_messages())

@@ -30,8 +30,8 @@ use self::{
 use super::core::Host;
 use crate::{
     link::{Address, Attach},
-    runtime::tasks::Kind,
-    store::{Fence, WorkId},
+    runtime::{Mono, tasks::Kind},
+    store::{Fence, WorkId, model::limits},
 };
 
 /// A shard that this node owns, from the rooms' side.
@@ -60,6 +60,9 @@ pub(super) struct Shard {
     kept: Mutex<VecDeque<Attach>>,
     // The highest tick that a room which is no more reached here.
     reached: AtomicU64,
+    // Somebody wants to see a write; and when the last one that went through began, plus 1.
+    prove: AtomicBool,
+    proven: AtomicU64,
 }
 
 impl Shard {
@@ -83,6 +86,8 @@ impl Shard {
             next_owner: Mutex::new(None),
             kept: Mutex::default(),
             reached: AtomicU64::new(0),
+            prove: AtomicBool::new(false),
+            proven: AtomicU64::new(0),
         });
         let writer = writer::Writer::new(host.clone(), shard.clone(), fence);
         host.tasks.spawn("shard", Kind::Job, writer.run());
@@ -148,6 +153,27 @@ impl Shard {
     /// Grants that are not in a ledger yet, or whose answer its room has not stored.
     pub(super) fn outbox_depth(&self) -> usize {
         self.outbox.depth()
+    }
+
+    /// Whether the grants in the outbox, those of rooms that are parked left aside, take more than half of the place that is left.
+    fn is_crowded(&self, parked: impl Fn(&RoomId) -> bool) -> bool {
+        let (open, most) = (self.outbox.depth(), usize::try_from(limits::OUTBOX).unwrap_or(usize::MAX));
+        // A parked room takes no answers until the node restarts: its share must not stop the others' work.
+        open > most / 2 && {
+            let held = self.outbox.depth_of(parked);
+            open - held.min(open) > most.saturating_sub(held) / 2
+        }
+    }
+
+    /// Asks for a write, if only an empty one: it shows in [`Shard::proven`].
+    pub(super) fn ask_proof(&self) {
+        self.prove.store(true, Ordering::Release);
+        self.notify.notify_one();
+    }
+
+    /// When the last write that the store took began.
+    pub(super) fn proven(&self) -> Option<Mono> {
+        self.proven.load(Ordering::Acquire).checked_sub(1).map(Mono)
     }
 
     /// Whether every commit and every grant is through.

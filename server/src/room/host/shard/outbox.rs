@@ -1,64 +1,76 @@
 //! Outbox → ledger: grants are applied in order per player, idempotently, and each answer goes to the room that decided the grant.
 //!
-//! An answer for a room that is not loaded wakes the room when game code waits for it (grants of game code); an answer for a scheduled
-//! reward is only for showing, and nobody is there to see it: its position is trimmed without waking the room.
+//! A grant whose ledger gives an odd answer is put off and tried again with growing pauses, and with it the later ones of its player; all
+//! others go on.
+
+mod entries;
+mod ledgers;
+#[cfg(test)]
+mod tests;
 
 use std::{
-    collections::BTreeSet,
-    future::Future,
     hash::{DefaultHasher, Hash, Hasher},
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    task::Poll,
+    time::Duration,
 };
 
 use parking_lot::Mutex;
 use tenure_shared::RoomId;
+use tokio::sync::Notify;
 
-use super::{Shard, refused};
+use self::entries::Entries;
+pub(super) use self::ledgers::{kept, not_kept};
+use super::Shard;
 use crate::{
-    room::{
-        host::{config::LEDGER_LANES, core::Host, inbox::Event, names},
-        world::GrantResult,
+    room::host::{
+        config::{LEDGER_LANES, backoff},
+        core::Host,
+        names,
     },
-    runtime::tasks::Kind,
-    store::{Applied, Command, OutboxEntry, Reply},
+    runtime::{Mono, tasks::Kind},
+    store::{Command, Error, OutboxEntry, Reply},
 };
 
 /// Entries read at a time.
 const PAGE: usize = 500;
-/// Attempts to give an answer to a room that ends and begins at that moment.
-const DELIVERIES: usize = 16;
+/// First pause before what was put off is tried again; it doubles.
+const PUT_OFF: Duration = Duration::from_millis(100);
+/// Longest of these pauses.
+const LONGEST_PUT_OFF: Duration = Duration::from_secs(30);
+/// The log says at most this often that grants cannot be applied; the metric counts each attempt.
+const ALARM_EVERY: Duration = Duration::from_secs(60);
 
 /// A shard's grants on their way to ledgers.
 #[derive(Default)]
 pub(super) struct Outbox {
     running: AtomicBool,
+    /// Nothing is to be done but what was put off: a stop does not wait for that.
+    waiting: AtomicBool,
     pub(super) again: AtomicBool,
     restart: AtomicBool,
+    wake: Notify,
     /// Position up to which entries were read; only the running task changes it.
     cursor: AtomicU64,
     entries: Mutex<Entries>,
-}
-
-#[derive(Default)]
-struct Entries {
-    /// Positions not trimmed yet: as many as the store keeps.
-    open: BTreeSet<u64>,
-    /// Positions trimmed since the page at hand was asked for: its rooms have their answers, also when the page still names them.
-    trimmed: BTreeSet<u64>,
+    alarmed: Mutex<Option<Mono>>,
 }
 
 impl Outbox {
     pub(super) fn depth(&self) -> usize {
-        self.entries.lock().open.len()
+        self.entries.lock().depth()
+    }
+
+    /// Of all entries, those of rooms for which `is` holds.
+    pub(super) fn depth_of(&self, is: impl Fn(&RoomId) -> bool) -> usize {
+        self.entries.lock().depth_of(is)
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        !self.running.load(Ordering::Acquire) && !self.again.load(Ordering::Acquire)
+        let at_rest = !self.running.load(Ordering::Acquire) || self.waiting.load(Ordering::Acquire);
+        at_rest && !self.again.load(Ordering::Acquire)
     }
 
     pub(super) fn restart(&self) {
@@ -66,40 +78,41 @@ impl Outbox {
         self.again.store(true, Ordering::Release);
     }
 
-    pub(super) fn committed(&self, positions: &[u64]) {
-        if !positions.is_empty() {
-            self.entries.lock().open.extend(positions);
+    /// Grants of rooms are in the outbox now.
+    pub(super) fn committed(&self, granted: impl Iterator<Item = (RoomId, u64)>) {
+        if self.entries.lock().open(granted) {
             self.again.store(true, Ordering::Release);
         }
     }
 
     pub(super) fn trimmed(&self, positions: &[u64]) {
         if !positions.is_empty() {
-            let mut entries = self.entries.lock();
-            for position in positions {
-                entries.open.remove(position);
-                entries.trimmed.insert(*position);
-            }
+            self.entries.lock().trim(positions);
         }
     }
 
-    /// The next page is about to be read.
+    /// The next page, or entry, is about to be read.
     fn begin_page(&self) {
-        self.entries.lock().trimmed.clear();
-    }
-
-    /// What was read.
-    fn found(&self, page: &[OutboxEntry]) {
-        let mut entries = self.entries.lock();
-        let Entries { open, trimmed } = &mut *entries;
-        open.extend(page.iter().map(|entry| entry.position).filter(|position| !trimmed.contains(position)));
+        self.entries.lock().begin_page();
     }
 
     /// Runs `tell` unless the entry was trimmed since it was read. No trim comes in between (H6): a room hears of the trim after this.
     fn unless_trimmed(&self, position: u64, tell: impl FnOnce()) {
         let entries = self.entries.lock();
-        if !entries.trimmed.contains(&position) {
+        if !entries.was_trimmed(position) {
             tell();
+        }
+    }
+
+    /// An answer that should not be: counted, and told to people now and then.
+    fn alarm(&self, host: &Host, shard: &Shard, position: u64, error: &Error) {
+        names::grant("put_off");
+        let now = host.clock.now();
+        let mut last = self.alarmed.lock();
+        if last.is_none_or(|at| now.since(at) >= ALARM_EVERY) {
+            *last = Some(now);
+            let waiting = self.entries.lock().put_off_count();
+            tracing::error!(shard = %shard.id, position, waiting, %error, "a grant cannot be applied: it is tried again and again");
         }
     }
 }
@@ -107,12 +120,14 @@ impl Outbox {
 /// Starts the work on a shard's outbox if there is some and nobody is at it.
 pub(super) fn kick(host: &Arc<Host>, shard: &Arc<Shard>) {
     let outbox = &shard.outbox;
-    if outbox.again.load(Ordering::Acquire) && !outbox.running.swap(true, Ordering::AcqRel) {
+    if !outbox.again.load(Ordering::Acquire) {
+        return;
+    }
+    outbox.wake.notify_one();
+    if !outbox.running.swap(true, Ordering::AcqRel) {
         let (inner, shard) = (host.clone(), shard.clone());
         host.tasks.spawn("outbox", Kind::Job, async move {
-            while shard.outbox.again.swap(false, Ordering::AcqRel) && !shard.is_lost() && !inner.shutdown.is_stopped() {
-                drain(&inner, &shard).await;
-            }
+            run(&inner, &shard).await;
             shard.outbox.running.store(false, Ordering::Release);
             // Something may have come between the last look and the line above.
             shard.notify.notify_one();
@@ -121,137 +136,132 @@ pub(super) fn kick(host: &Arc<Host>, shard: &Arc<Shard>) {
     }
 }
 
-async fn drain(host: &Arc<Host>, shard: &Arc<Shard>) {
+fn is_over(host: &Host, shard: &Shard) -> bool {
+    shard.is_lost() || host.shutdown.is_stopped()
+}
+
+/// Until nothing is to be done, and nothing is put off.
+async fn run(host: &Arc<Host>, shard: &Arc<Shard>) {
+    let outbox = &shard.outbox;
+    let pause = |attempt| backoff(PUT_OFF, attempt, LONGEST_PUT_OFF);
+    let (mut attempt, mut next) = (0, host.clock.now().plus(pause(0)));
     loop {
-        if shard.outbox.restart.swap(false, Ordering::AcqRel) {
-            shard.outbox.cursor.store(0, Ordering::Release);
+        while outbox.again.swap(false, Ordering::AcqRel) && !is_over(host, shard) {
+            drain(host, shard).await;
         }
-        let after = shard.outbox.cursor.load(Ordering::Acquire);
-        let command = Command::Outbox { shard: shard.id, after, limit: PAGE };
-        shard.outbox.begin_page();
-        let Ok(Reply::Outbox(page)) = host.call_until_stopped(command).await else { return };
-        let Some(last) = page.last().map(|entry| entry.position) else { return };
-        shard.outbox.found(&page);
-        let mut lanes: Vec<Vec<OutboxEntry>> = vec![Vec::new(); LEDGER_LANES];
-        for entry in page {
-            let mut hasher = DefaultHasher::new();
-            entry.grant.player.hash(&mut hasher);
-            lanes[hasher.finish() as usize % LEDGER_LANES].push(entry);
-        }
-        let lanes = lanes.into_iter().filter(|lane| !lane.is_empty());
-        all(lanes.map(|lane| Box::pin(apply(host, shard, lane)) as Lane<'_>).collect()).await;
-        if shard.is_lost() || host.shutdown.is_stopped() {
+        if is_over(host, shard) || outbox.entries.lock().put_off_count() == 0 {
             return;
         }
-        shard.outbox.cursor.store(last, Ordering::Release);
+        let now = host.clock.now();
+        if now < next {
+            tokio::select! {
+                () = outbox.wake.notified() => {}
+                () = rest(host, shard, next.since(now)) => {}
+            }
+            outbox.waiting.store(false, Ordering::Release);
+        } else {
+            attempt = if again(host, shard).await { 0 } else { attempt + 1 };
+            next = host.clock.now().plus(pause(attempt));
+        }
     }
 }
 
-type Lane<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
-
-/// Waits for a few futures side by side.
-async fn all(mut lanes: Vec<Lane<'_>>) {
-    std::future::poll_fn(|context| {
-        lanes.retain_mut(|lane| lane.as_mut().poll(context).is_pending());
-        if lanes.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
+/// Waits until what does not go now is tried again, or the host ends: a stop does not wait for it, the store keeps what is owed.
+async fn rest(host: &Host, shard: &Shard, pause: Duration) {
+    shard.outbox.waiting.store(true, Ordering::Release);
+    host.progress.notify_waiters();
+    tokio::select! {
+        () = host.clock.sleep(pause) => {}
+        () = host.shutdown.stopped() => {}
+    }
+    shard.outbox.waiting.store(false, Ordering::Release);
 }
 
-async fn apply(host: &Arc<Host>, shard: &Arc<Shard>, lane: Vec<OutboxEntry>) {
-    for entry in lane {
-        if shard.is_lost() {
-            return;
+async fn drain(host: &Arc<Host>, shard: &Arc<Shard>) {
+    let outbox = &shard.outbox;
+    let (mut limit, mut attempt) = (PAGE, 0);
+    while !is_over(host, shard) {
+        if outbox.restart.swap(false, Ordering::AcqRel) {
+            outbox.cursor.store(0, Ordering::Release);
+            outbox.entries.lock().forget_put_off();
         }
-        let OutboxEntry { position, room, grant } = entry;
-        match host.call_until_stopped(Command::Apply { grant: grant.clone() }).await {
-            Ok(Reply::Applied { applied, balances }) => {
-                names::grant(match applied {
-                    Applied::Given(_) => "given",
-                    Applied::Already(_) => "already",
-                    Applied::Insufficient => "insufficient",
-                });
-                deliver(host, shard, position, &room, &GrantResult { grant, applied, balances });
-            }
-            Ok(_) => tracing::error!("an unexpected kind of answer to apply"),
+        let after = outbox.cursor.load(Ordering::Acquire);
+        let page = match read(host, shard, after, limit).await {
+            Ok(page) => page,
             Err(error) if error.may_retry() => return,
-            Err(error) => {
-                names::grant("refused");
-                tracing::error!(%room, player = %grant.player, grant = %grant.id.0, %error, "a ledger refused a grant");
-                // Never dropped: it is kept for a person to look at, and the room hears that nothing was changed.
-                let kept = refused::request(&room, position, &grant, &error);
-                let mut request = match kept {
-                    Ok(request) => request,
-                    Err(error) => {
-                        tracing::error!(%room, grant = %grant.id.0, error, "a refused grant cannot be kept");
-                        continue;
-                    }
-                };
-                let nobody_asks = grant.scheduled_for.is_some() && host.rooms.get(&room).is_none();
-                if nobody_asks {
-                    request.trimmed.push(position);
-                }
-                shard.push(&room, request);
-                if nobody_asks {
-                    continue;
-                }
-                let result = GrantResult { grant, applied: Applied::Insufficient, balances: Vec::new() };
-                deliver(host, shard, position, &room, &result);
+            Err(_) if limit > 1 => {
+                // One row of them may be damaged: the others need not wait for it.
+                limit = (limit / 4).max(1);
+                continue;
             }
-        }
-    }
-}
-
-fn deliver(host: &Arc<Host>, shard: &Arc<Shard>, position: u64, room: &RoomId, result: &GrantResult) {
-    shard.outbox.unless_trimmed(position, || tell(host, shard, position, room, result));
-}
-
-fn tell(host: &Arc<Host>, shard: &Arc<Shard>, position: u64, room: &RoomId, result: &GrantResult) {
-    let waited_for = result.grant.scheduled_for.is_none();
-    for _ in 0..DELIVERIES {
-        let handle = match host.rooms.get(room) {
-            Some(handle) => Some(handle),
-            // At a stop it stays in the outbox: applied again at the next start, which changes nothing.
-            None if waited_for && host.stopping.load(Ordering::Acquire) => return,
-            None if waited_for => host.open(room, shard),
-            None => None,
+            Err(error) => {
+                let position = outbox.entries.lock().next_after(after);
+                outbox.alarm(host, shard, position, &error);
+                if read(host, shard, position, 1).await.is_ok() {
+                    outbox.entries.lock().put_off(position, None);
+                    outbox.cursor.store(position, Ordering::Release);
+                } else {
+                    rest(host, shard, backoff(PUT_OFF, attempt, LONGEST_PUT_OFF)).await;
+                    attempt += 1;
+                }
+                continue;
+            }
         };
-        let Some(handle) = handle else { break };
-        if handle.tell(Event::Granted(position, Box::new(result.clone()))) {
-            return;
+        (limit, attempt) = ((limit * 2).min(PAGE), 0);
+        let Some(last) = page.last().map(|entry| entry.position) else { return };
+        outbox.entries.lock().found(&page);
+        ledgers::apply_all(host, shard, lanes(page)).await;
+        if !is_over(host, shard) {
+            outbox.cursor.store(last, Ordering::Release);
         }
-        host.rooms.remove(&handle);
     }
-    shard.trim(room, position);
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_answer_whose_position_was_trimmed_since_the_page_was_read_is_not_told_again() {
-        let outbox = Outbox::default();
-        outbox.committed(&[1, 2]);
-        outbox.begin_page();
-        // The page with both is on its way when the commit that trims the first is acknowledged.
-        outbox.trimmed(&[1]);
-        let grant = |position| {
-            let (id, source) = (crate::store::GrantId("g".into()), "s".into());
-            let player = tenure_shared::PlayerId::new("p").expect("valid");
-            let (amounts, token) = (std::collections::BTreeMap::new(), bytes::Bytes::new());
-            let grant = crate::store::Grant { id, player, source, scheduled_for: None, amounts, cap: None, token };
-            OutboxEntry { position, room: RoomId::from_parts("lab", "eu", "a").expect("valid"), grant }
-        };
-        outbox.found(&[grant(1), grant(2)]);
-        assert_eq!(outbox.depth(), 1, "what is trimmed does not come back");
-        let mut told = Vec::new();
-        for position in [1, 2] {
-            outbox.unless_trimmed(position, || told.push(position));
-        }
-        assert_eq!(told, [2]);
-        // Of the next page it need not be remembered.
-        outbox.begin_page();
-        assert!(outbox.entries.lock().trimmed.is_empty());
+/// Entries of one player are in one lane, in order.
+fn lanes(page: Vec<OutboxEntry>) -> impl Iterator<Item = Vec<OutboxEntry>> {
+    let mut lanes: Vec<Vec<OutboxEntry>> = vec![Vec::new(); LEDGER_LANES];
+    for entry in page {
+        let mut hasher = DefaultHasher::new();
+        entry.grant.player.hash(&mut hasher);
+        lanes[hasher.finish() as usize % LEDGER_LANES].push(entry);
     }
+    lanes.into_iter().filter(|lane| !lane.is_empty())
+}
+
+async fn read(host: &Host, shard: &Shard, after: u64, limit: usize) -> Result<Vec<OutboxEntry>, Error> {
+    shard.outbox.begin_page();
+    match host.call_until_stopped(Command::Outbox { shard: shard.id, after, limit }).await {
+        Ok(Reply::Outbox(page)) => Ok(page),
+        Ok(_) => Err(Host::unexpected("outbox")),
+        Err(error) => Err(error),
+    }
+}
+
+/// Tries again what was put off, of each player in order; whether any of it went through.
+async fn again(host: &Arc<Host>, shard: &Arc<Shard>) -> bool {
+    let mut through = false;
+    let queues = shard.outbox.entries.lock().put_off_queues();
+    for queue in queues {
+        for position in queue {
+            if is_over(host, shard) {
+                return through;
+            }
+            let entry = match read(host, shard, position.saturating_sub(1), 1).await {
+                Ok(page) => page.into_iter().find(|entry| entry.position == position),
+                Err(error) => {
+                    shard.outbox.alarm(host, shard, position, &error);
+                    break;
+                }
+            };
+            // One that is not there any more was trimmed.
+            if let Some(entry) = entry
+                && !ledgers::apply_one(host, shard, entry).await
+            {
+                break;
+            }
+            shard.outbox.entries.lock().through(position);
+            through = true;
+        }
+    }
+    through
 }

@@ -111,9 +111,9 @@ impl Pending {
             return false;
         }
         if let Some(slot) = self.last.get(&room).and_then(|n| self.queue.get_mut((n - self.taken) as usize)) {
-            // What no room waits for stays alone: it must not fall with a room's request.
-            let alike = (slot.1.merged == 0) == (request.merged == 0);
-            match if alike { slot.1.merge(request) } else { Err(request) } {
+            // What no room waits for stays alone: it must not fall with another request.
+            let rooms = slot.1.merged > 0 && request.merged > 0;
+            match if rooms { slot.1.merge(request) } else { Err(request) } {
                 Ok(()) => return true,
                 Err(back) => request = back,
             }

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use tenure_shared::RoomId;
 use tokio::sync::watch;
 
 use super::{
@@ -13,6 +14,7 @@ use super::{
     near::Near,
     outbox,
     pending::{Request, batch},
+    refused,
 };
 use crate::{
     room::{
@@ -20,27 +22,25 @@ use crate::{
             actor::DISPOSE_JOB,
             config::{WORK_HORIZON, WORK_PER_ROOM},
             core::Host,
-            inbox::{Durable, Event},
+            inbox::{Durable, Event, Stage},
             names, schedules,
         },
         world::DueWork,
     },
     runtime::Wall,
-    store::{Command, Error, Fence, Reply, WorkItem, model::limits},
+    store::{Command, Error, Fence, Reply, WorkId, WorkItem},
 };
 
 /// Longest sleep towards a due time: long waits are cut and checked against the clock again (LESSONS C13).
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
-/// Least time between two reads of due work, unless something was scheduled.
-const REFILL_PAUSE: Duration = Duration::from_secs(1);
-/// Longest time between two of them: what an operator made due again (`work retry`) is found by then.
-const REFILL_EVERY: Duration = Duration::from_secs(60);
 /// How often a shard whose rooms stand still looks whether they may go on.
 const QUIET_PAUSE: Duration = Duration::from_millis(100);
 /// Items read at a time.
 const ITEMS: usize = 1_000;
+/// Most pages of them that are read before commits have their turn again.
+const PAGES: usize = 8;
 
-pub(super) type Requests = Vec<(tenure_shared::RoomId, Request)>;
+pub(super) type Requests = Vec<(RoomId, Request)>;
 
 /// What a step of the writer came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,6 @@ pub(super) struct Writer {
     pub(super) number: u64,
     pub(super) near: Near,
     pub(super) changes: watch::Receiver<u64>,
-    next_refill: Wall,
     quiet: bool,
 }
 
@@ -70,7 +69,7 @@ const BROKEN_TRIES: u32 = 8;
 impl Writer {
     pub(super) fn new(host: Arc<Host>, shard: Arc<Shard>, fence: Fence) -> Self {
         let changes = host.ownership.changes();
-        Self { host, shard, fence, number: 0, near: Near::default(), changes, next_refill: Wall(0), quiet: false }
+        Self { host, shard, fence, number: 0, near: Near::default(), changes, quiet: false }
     }
 
     pub(super) async fn run(mut self) {
@@ -101,7 +100,9 @@ impl Writer {
         }
         loop {
             let requests = self.shard.pending.lock().take(self.host.config.max_commit);
-            if requests.is_empty() {
+            // Somebody wants to see a write: an empty commit is one, fenced and numbered like any other.
+            let proof = self.shard.prove.swap(false, Ordering::AcqRel);
+            if requests.is_empty() && !proof {
                 break;
             }
             let fate = self.commit(requests).await;
@@ -135,12 +136,14 @@ impl Writer {
             if self.host.shutdown.is_stopped() {
                 return Fate::Ended;
             }
+            let asked = self.host.clock.now();
             let answer = self.host.call(command.clone()).await;
             let took = self.host.clock.now().since(started);
             match answer {
                 Ok(Reply::Committed { positions }) => {
                     names::commit("ok", took);
                     self.number += 1;
+                    self.shard.proven.store(asked.0.saturating_add(1), Ordering::Release);
                     self.acknowledge(requests, &positions);
                     return Fate::Going;
                 }
@@ -194,10 +197,12 @@ impl Writer {
         for (room, request) in requests {
             if matches!(error, Error::Conflict(_)) {
                 self.near.doubt(&request);
-                self.next_refill = Wall(0);
             }
             if request.merged == 0 {
                 tracing::error!(%room, %error, "the store refused what no room waits for");
+                // What it said of items is read again in time.
+                self.near.forget(&request);
+                outbox::not_kept(&self.host, &self.shard, &room, &request, error);
                 continue;
             }
             // What the room did since comes from a world that the store does not have.
@@ -216,13 +221,13 @@ impl Writer {
 
     /// The requests are durable.
     pub(super) fn acknowledge(&mut self, requests: Requests, positions: &[u64]) {
-        self.shard.outbox.committed(positions);
+        let rooms = requests.iter().flat_map(|(room, request)| request.grants.iter().map(|_| room.clone()));
+        self.shard.outbox.committed(rooms.zip(positions.iter().copied()));
         for (room, request) in requests {
-            if let Some(due) = self.near.settle(&room, &request) {
-                self.next_refill = self.next_refill.min(due);
-            }
+            self.near.settle(&room, &request);
             self.shard.outbox.trimmed(&request.trimmed);
             if request.merged == 0 {
+                outbox::kept(&self.host, &self.shard, &room, &request);
                 continue;
             }
             let durable = Durable {
@@ -239,23 +244,21 @@ impl Writer {
 
     /// Keeps the near future at hand. While the store is away commits go first, and what is due soon is known for a while.
     pub(super) async fn refill(&mut self) {
-        let now = self.host.store_now();
-        if now < self.next_refill {
-            return;
-        }
-        let before = now.plus(WORK_HORIZON);
-        match self.host.call(Command::Due { shard: self.shard.id, before, after: None, limit: ITEMS }).await {
-            Ok(Reply::Work(items)) => {
-                let cut = items.len() >= ITEMS;
-                self.near.refill(items, before, cut);
-                let known = self.near.known_until();
-                self.next_refill = if cut { known.min(now.plus(REFILL_EVERY)) } else { now.plus(REFILL_EVERY) };
-                self.next_refill = self.next_refill.max(now.plus(REFILL_PAUSE));
-            }
-            Ok(_) => self.next_refill = now.plus(REFILL_PAUSE),
-            Err(error) => {
-                tracing::debug!(shard = %self.shard.id, %error, "due work could not be read");
-                self.next_refill = now.plus(REFILL_PAUSE);
+        for _ in 0..PAGES {
+            let now = self.host.store_now();
+            let Some(after) = self.near.next_page(now) else { return };
+            let before = now.plus(WORK_HORIZON);
+            match self.host.call(Command::Due { shard: self.shard.id, before, after, limit: ITEMS }).await {
+                Ok(Reply::Work(items)) => {
+                    let cut = items.len() >= ITEMS;
+                    let host = &self.host;
+                    self.near.page(items, (now, before), cut, |id| takes(host, id));
+                }
+                answer => {
+                    let error = answer.err().unwrap_or_else(|| Host::unexpected("due"));
+                    tracing::debug!(shard = %self.shard.id, %error, "due work could not be read");
+                    return self.near.not_read(now);
+                }
             }
         }
     }
@@ -265,10 +268,10 @@ impl Writer {
         let now = self.host.store_now();
         // Work decides grants: while many of them wait for their ledgers, no more are asked for.
         self.quiet = self.host.stopping.load(Ordering::Acquire)
-            || self.shard.outbox_depth() as u64 > limits::OUTBOX / 2
+            || self.shard.is_crowded(|room| is_parked(&self.host, room))
             || !self.host.may_run(&self.shard, self.host.clock.now());
         while !self.quiet
-            && let Some(item) = self.near.hand_out(now, WORK_PER_ROOM)
+            && let Some(item) = self.near.hand_out(now, WORK_PER_ROOM, |id| takes(&self.host, id))
         {
             self.give(&item, now);
         }
@@ -278,6 +281,11 @@ impl Writer {
 
     fn give(&self, item: &WorkItem, now: Wall) {
         let room = item.id.room.clone();
+        if &*item.id.job == refused::JOB {
+            // No room is needed for it, and its room may be gone.
+            self.shard.push(&room, refused::again(item));
+            return;
+        }
         if &*item.id.job != DISPOSE_JOB {
             names::work(room.kind(), "handed");
             names::work_late(room.kind(), Duration::from_micros(now.0.saturating_sub(item.due.0)));
@@ -301,7 +309,8 @@ impl Writer {
 
     async fn sleep(&mut self) {
         let now = self.host.store_now();
-        let next = self.near.next_due(now).map_or(self.next_refill, |due| due.min(self.next_refill));
+        let reading = self.near.next_reading(now);
+        let next = self.near.next_due(now).map_or(reading, |due| due.min(reading));
         let wait = Duration::from_micros(next.0.saturating_sub(now.0)).clamp(Duration::from_millis(1), LONGEST_SLEEP);
         // While nothing may be handed out, it looks again now and then: a lease that holds again tells nobody.
         let wait = if self.quiet { QUIET_PAUSE } else { wait };
@@ -317,4 +326,13 @@ impl Writer {
             () = self.host.shutdown.stopped() => {}
         }
     }
+}
+
+/// Whether anybody here can take an item: its kind is known, and its room is not parked. What nobody can take stays in the store.
+fn takes(host: &Host, id: &WorkId) -> bool {
+    &*id.job == refused::JOB || (host.kinds.contains_key(id.room.kind()) && !is_parked(host, &id.room))
+}
+
+fn is_parked(host: &Host, room: &RoomId) -> bool {
+    host.rooms.get(room).is_some_and(|handle| handle.stage() == Stage::Parked)
 }

@@ -17,6 +17,7 @@ mod commit;
 mod ledger;
 mod members;
 mod outbox;
+pub mod random;
 mod sessions;
 mod work;
 

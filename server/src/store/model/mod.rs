@@ -49,7 +49,7 @@ pub(in crate::store) use after::{apart, apply_apart};
 pub(in crate::store) use kv::start;
 pub use kv::{Kv, Rows};
 pub(in crate::store) use needs::{Needs, Scan, needs};
-pub(in crate::store) use rows::{decode_time, encode_time};
+pub(in crate::store) use rows::encode_time;
 use rows::{get, put};
 
 use super::{Command, Error, Reply, Stamped};

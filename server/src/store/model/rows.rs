@@ -101,11 +101,6 @@ pub(in crate::store) fn encode_time(at: Wall) -> Result<Vec<u8>, Error> {
     encode(&at)
 }
 
-/// The time in such a row.
-pub(in crate::store) fn decode_time(bytes: &[u8]) -> Result<Wall, Error> {
-    decode(super::keys::TIME, bytes)
-}
-
 pub(super) fn get<T: DeserializeOwned>(kv: &dyn Kv, key: &[u8]) -> Result<Option<T>, Error> {
     kv.get(key)?.map(|bytes| decode(key, &bytes)).transpose()
 }

@@ -205,7 +205,7 @@ impl Engine {
                 let highest = found.highest.map(model::encode_time).transpose();
                 let highest = highest.map_err(|error| Fault::Lasting(error.to_string()))?;
                 cache.rows.insert(model::TIME.to_vec(), highest);
-                cache.now = found.now.plus(self.shared.options.offset());
+                cache.now = self.shared.options.time(found.now);
             }
             cache.rows.extend(found.rows);
             cache.scans.extend(found.scans);

@@ -37,7 +37,7 @@ use link::Link;
 use topology::Topology;
 
 use super::{Backend, BoxFuture, Command, Error, Stamped, Store, model::Rules};
-use crate::runtime::{Clock, Rng};
+use crate::runtime::{Clock, Rng, Wall};
 
 /// How long the end waits for what is under way.
 const END_WAIT: Duration = Duration::from_secs(5);
@@ -55,9 +55,9 @@ pub struct Options {
     pub open_wait: Duration,
     /// Start although a failover may lose what was acknowledged (`store.accept_loss`).
     pub accept_loss: bool,
-    /// Microseconds that are added to the clocks of the servers: tests let time pass with it.
+    /// Microseconds since 1970 that are the store's time instead of the servers' clocks: tests let time pass with it.
     #[doc(hidden)]
-    pub time_offset: Arc<AtomicU64>,
+    pub test_time: Option<Arc<AtomicU64>>,
 }
 
 impl Default for Options {
@@ -67,14 +67,15 @@ impl Default for Options {
             deadline: Duration::from_millis(500),
             open_wait: Duration::from_secs(10),
             accept_loss: false,
-            time_offset: Arc::default(),
+            test_time: None,
         }
     }
 }
 
 impl Options {
-    fn offset(&self) -> Duration {
-        Duration::from_micros(self.time_offset.load(Ordering::Relaxed))
+    /// The store's time, given the clock of a server.
+    fn time(&self, server: Wall) -> Wall {
+        self.test_time.as_ref().map_or(server, |time| Wall(time.load(Ordering::SeqCst)))
     }
 }
 

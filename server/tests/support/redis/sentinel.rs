@@ -19,8 +19,7 @@ impl Sentinels {
         let with = |more: &[&str]| Server::start(&[&quick, args, more].concat());
         let primary = with(&[]);
         let port = primary.port.to_string();
-        let follow = format!("127.0.0.1 {port}");
-        let replica = || with(&["--replicaof", &follow]);
+        let replica = || with(&["--replicaof", "127.0.0.1", &port]);
         let servers = vec![primary, replica(), replica()];
         until("both replicas follow", || {
             servers[0].call(&["INFO", "replication"]).matches("state=online").count() == 2

@@ -138,6 +138,11 @@ fn each_relation_is_refused_at_the_key_that_broke_it() {
         ("handoff.step_deadline=5s", "handoff.step_deadline"),
         ("link.listen=192.0.2.1:7779", "link.listen"),
         ("link.listen=0.0.0.0:7779", "link.listen"),
+        ("link.advertise=0.0.0.0:7779", "link.advertise"),
+        ("link.advertise=[::]:7779", "link.advertise"),
+        ("link.advertise=node-1:0", "link.advertise"),
+        ("link.advertise=node-1", "link.advertise"),
+        ("link.ping_every=3s", "link.ping_every"),
         ("admin.listen=[::]:7778", "admin.listen"),
     ];
     for (flag, key) in cases {

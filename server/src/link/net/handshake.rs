@@ -79,7 +79,7 @@ pub(super) enum Refusal {
     Garbage(#[from] Error),
     #[error("the peer sent what is no handshake: {0}")]
     Oversize(#[from] Oversize),
-    #[error("the peer closed the stream during the handshake")]
+    #[error("the peer closed the stream during the handshake; its log says why")]
     End,
     #[error("the handshake failed: {0}")]
     Io(#[from] std::io::Error),
@@ -204,11 +204,15 @@ async fn steps<S: Stream>(
     inbound: &mut Inbound,
 ) -> Result<String, Refusal> {
     let secret = site.common.secret.as_ref();
-    if secret.is_none() && !peer.loopback {
+    let own = Hello::of(site);
+    let stays = secret.is_some() || peer.loopback;
+    if stays || site.role == Role::Node {
+        // A node that is about to refuse says so: the peer's own log then names the missing secret.
+        send(to, own.write()).await?;
+    }
+    if !stays {
         return Err(Refusal::NotLoopback);
     }
-    let own = Hello::of(site);
-    send(to, own.write()).await?;
     let theirs = Hello::read(&receive(from, inbound).await?)?;
     if theirs.role != site.role.other() {
         return Err(Refusal::Role(site.role.other()));

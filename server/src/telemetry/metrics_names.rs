@@ -101,6 +101,7 @@ metrics! {
     Gauge "tenure_members" ["status"] "Members of the cluster that this node knows, by status.";
     Gauge "tenure_shards_held" [] "Shards that this node holds.";
     Gauge "tenure_shards_ownerless" [] "Shards without an owner among the members, as this node knows.";
+    Histogram "tenure_shard_give_seconds" [] "Time in which the rooms of a shard that is given away stood still here, until it was released.";
     Counter "tenure_shard_gives_total" [] "Shards that this node gave to others.";
     Counter "tenure_shard_takeovers_total" [] "Shards that this node took over from members that were gone.";
     Counter "tenure_terms_seen_total" [] "Times that somebody had seen a higher term of a shard than this node sent.";

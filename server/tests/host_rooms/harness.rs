@@ -70,7 +70,7 @@ impl World {
 
     fn on(inner: Arc<dyn Backend>, clock: Clock) -> Self {
         let weather = Arc::<Weather>::default();
-        let store = under(&inner, &weather, &clock);
+        let store = under(&inner, &weather, &Arc::default(), &clock);
         let config = HostConfig {
             shards: SHARDS,
             threads: 2,
@@ -99,7 +99,8 @@ impl World {
     pub async fn named(&self, name: &str, weather: &Arc<Weather>) -> Node {
         let tasks = Tasks::new(Shutdown::new());
         let rng = Rng::from_entropy();
-        let store = under(&self.inner, weather, &self.clock);
+        let dead = Arc::<AtomicBool>::default();
+        let store = under(&self.inner, weather, &dead, &self.clock);
         let ownership = own_as(name, &store, &self.clock, &tasks, &rng).await;
         let killed = Arc::new(Mutex::new(None));
         let kill = killed.clone();
@@ -117,8 +118,7 @@ impl World {
         })
         .expect("threads");
         host.ready().await;
-        let (clock, store, weather) = (self.clock.clone(), self.store.clone(), weather.clone());
-        Node { clock, host, ownership, tasks, killed, store, weather }
+        Node { clock: self.clock.clone(), host, ownership, tasks, killed, store: self.store.clone(), dead }
     }
 
     pub fn view(&self, room: &RoomId) -> View {
@@ -142,9 +142,9 @@ impl World {
     }
 }
 
-fn under(inner: &Arc<dyn Backend>, weather: &Arc<Weather>, clock: &Clock) -> Store {
-    let inner = Box::new(Common(inner.clone()));
-    Store::new(Stormy { inner, weather: weather.clone(), clock: clock.clone() }, clock.clone())
+fn under(inner: &Arc<dyn Backend>, weather: &Arc<Weather>, dead: &Arc<AtomicBool>, clock: &Clock) -> Store {
+    let (inner, weather, dead) = (Box::new(Common(inner.clone())), weather.clone(), dead.clone());
+    Store::new(Stormy { inner, weather, dead, clock: clock.clone() }, clock.clone())
 }
 
 /// Registers a node and takes all shards.
@@ -189,7 +189,7 @@ pub struct Node {
     tasks: Tasks,
     pub killed: Arc<Mutex<Option<String>>>,
     store: Store,
-    pub weather: Arc<Weather>,
+    dead: Arc<AtomicBool>,
 }
 
 impl Node {
@@ -205,6 +205,8 @@ impl Node {
 
     /// As kill -9: nothing more is written; the others see its tombstone.
     pub async fn crash(self) {
+        // What is left of it in this process (a gateway's link keeps it) must not rise again.
+        self.dead.store(true, Ordering::SeqCst);
         drop(self.host);
         self.tasks.shutdown().stop();
         let incarnation = self.ownership.incarnation().expect("it lived");

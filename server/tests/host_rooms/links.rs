@@ -228,7 +228,7 @@ async fn a_new_name_may_be_of_any_shard_and_is_found_again() {
     let b = world.named("b", &Arc::default()).await;
     world.until("they share", || a.ownership.shards().len() == 2 && b.ownership.shards().len() == 2);
     let gateways = [a.gateway(), b.gateway()];
-    let find = |gateway: &Gateway, make| {
+    let find = |gateway: &Gateway, make: bool| {
         let conn = gateway.conn();
         let (kind, region) = ("lab".to_owned(), "eu".to_owned());
         let find = ToNode::Find { gateway: tenure::link::GatewayId(0), conn, kind, region, make };
@@ -241,14 +241,15 @@ async fn a_new_name_may_be_of_any_shard_and_is_found_again() {
     assert_eq!(find(&gateways[0], false).1, None, "nothing is made up");
     let mut shards = std::collections::BTreeSet::new();
     for _ in 0..20 {
-        let told: Vec<_> = (0..4).map(|_| find(&gateways[0], true).1.expect("a name")).collect();
-        assert!(told.iter().all(|room| *room == told[0]), "the four seats of one room: {told:?}");
-        let (conn, found) = (gateways[0].conn(), told[0].clone());
-        assert_ne!(find(&gateways[0], false).1, Some(found.clone()), "it is full");
+        let told: Vec<_> = (0..4).map(|_| find(&gateways[0], true)).collect();
+        let found = told[0].1.clone().expect("a name");
+        assert!(told.iter().all(|(_, room)| *room == told[0].1), "the four seats of one room: {told:?}");
         let owner = if a.holds(&found) { &gateways[0] } else { &gateways[1] };
-        match ask(owner, attach(conn, &found, "ann")) {
-            Answer::Attached(attached) => assert_eq!(attached.room, found),
-            other => panic!("{other:?}"),
+        for (n, (conn, _)) in told.iter().enumerate() {
+            match ask(owner, attach(*conn, &found, &format!("p{n}"))) {
+                Answer::Attached(attached) => assert_eq!(attached.room, found),
+                other => panic!("{other:?}"),
+            }
         }
         shards.insert(found.shard(SHARDS));
     }

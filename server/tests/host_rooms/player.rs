@@ -1,6 +1,11 @@
 //! A player behind gateways of several nodes: keeps what is not saved, and attaches again where his room goes.
 
-use tenure::link::{Attach, Attached, ConnId, ToGateway, ToNode};
+use std::ops::Range;
+
+use tenure::{
+    link::{Attach, Attached, ConnId, ToGateway, ToNode},
+    runtime::mailbox::Refused,
+};
 use tenure_shared::{RoomId, SeatId, Seq, Term, Tick};
 
 use crate::{
@@ -21,8 +26,12 @@ pub enum Answer {
 pub fn ask(gateway: &Gateway, attach: Attach) -> Answer {
     let (conn, attempt) = (attach.conn, attach.attempt);
     let from = gateway.heard.said.lock().unwrap().len();
-    gateway.up.send(ToNode::Attach(attach)).expect("taken");
-    answer(gateway, conn, attempt, from)
+    match gateway.up.send(ToNode::Attach(attach)) {
+        Ok(()) => answer(gateway, conn, attempt, from),
+        // Nobody is there any more.
+        Err(Refused::Closed(_)) => Answer::NotOwner(Term(0)),
+        Err(Refused::Full(full)) => panic!("not taken: {full:?}"),
+    }
 }
 
 /// The answer to an attach, among what was heard after `from`.
@@ -66,7 +75,7 @@ pub struct Player {
 impl Player {
     /// Joins where the room's shard is.
     pub fn join(world: &World, gateways: &[Gateway], room: &RoomId, name: &str, conn: u64) -> Self {
-        let conn = ConnId(conn);
+        let conn = ConnId(1_000 + conn);
         let mut found = None;
         world.until("somebody lets him in", || {
             found =
@@ -77,7 +86,7 @@ impl Player {
             found.is_some()
         });
         let (at, attached) = found.expect("found");
-        let heard = gateways[at].heard.said.lock().unwrap().len();
+        let heard = 0;
         let (name, room, socket) = (name.to_owned(), room.clone(), Socket { conn, attached: attached.clone() });
         let attached = vec![attached];
         Self { name, room, conn, said: Vec::new(), socket, at, rolled_back: 0, attached, attempt: 1, heard }
@@ -138,9 +147,16 @@ impl Player {
 
     /// Attaches again wherever the room is now, and sends what is owed.
     pub fn follow(&mut self, world: &World, gateways: &[Gateway]) {
+        self.follow_to(world, gateways, 0..gateways.len());
+    }
+
+    /// The same, asking only these nodes.
+    pub fn follow_to(&mut self, world: &World, gateways: &[Gateway], nodes: Range<usize>) {
         let mut found = None;
         world.until("the room is served again", || {
-            for (at, gateway) in gateways.iter().enumerate() {
+            for (at, gateway) in gateways.iter().enumerate().filter(|(at, _)| nodes.contains(at)) {
+                // What is heard from here on may say that it is gone again.
+                self.heard = gateway.heard.said.lock().unwrap().len();
                 let attach = self.rejoin(gateways);
                 match ask(gateway, attach) {
                     Answer::Attached(attached) => found = Some((at, attached)),
@@ -153,7 +169,6 @@ impl Player {
         });
         let (at, attached) = found.expect("found");
         self.at = at;
-        self.heard = gateways[at].heard.said.lock().unwrap().len();
         self.rolled_back += usize::from(attached.rolled_back);
         self.attached.push(attached.clone());
         let table = self.socket.attached.table.clone();

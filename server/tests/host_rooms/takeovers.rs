@@ -45,7 +45,7 @@ async fn a_crash_is_taken_over_and_rolled_back_once() {
     world.until("the inputs are applied again", || {
         applied(&world, &ann) == (0..20).collect::<Vec<_>>() && applied(&world, &bob) == (100..120).collect::<Vec<_>>()
     });
-    assert_eq!(bob.attached[0].seat != bob.attached[1].seat, true, "his join was not stored: he joined anew");
+    assert_ne!(bob.attached[0].seat, bob.attached[1].seat, "his join was not stored: he joined anew");
     // Whoever attaches once more has been told.
     ann.follow(&world, &gateways);
     assert_eq!(ann.rolled_back, 1);
@@ -88,7 +88,10 @@ async fn a_woken_node_says_nothing_of_what_is_anothers() {
     bob.until_saved(&world, &gateways);
     // It is cut off from the store, longer than its lease.
     weather.down.store(true, Ordering::SeqCst);
-    world.until("its rooms stand still", || a.host.status().stages.contains_key("frozen"));
+    world.until("its rooms stand still", || {
+        let stages = a.host.status().stages;
+        stages.contains_key("frozen") && !stages.contains_key("running")
+    });
     let heard = frames(&gateways[0], &id).len();
     // Kept, since it is open what becomes of the shard (F14).
     let conn = gateways[0].conn();
@@ -97,8 +100,7 @@ async fn a_woken_node_says_nothing_of_what_is_anothers() {
     let unloaded = (0..).map(|n| room(&format!("u{n}"))).find(|other| other.shard(SHARDS) == id.shard(SHARDS)).unwrap();
     let other = gateways[0].ask(&unloaded, "eve", Mode::JoinOrCreate);
     world.until("the other takes over", || b.holds(&id));
-    bob.follow(&world, &gateways);
-    assert_eq!(bob.at, 1);
+    bob.follow_to(&world, &gateways, 1..2);
     assert_eq!(frames(&gateways[0], &id).len(), heard, "not a frame without a lease (H1)");
     weather.down.store(false, Ordering::SeqCst);
     world.until("it hears that it was written off", || {
@@ -125,9 +127,9 @@ async fn whoever_had_a_seat_is_let_in_again_while_there_is_one() {
     let id = room("a");
     let mut ann = Player::join(&world, &gateways, &id, "ann", 1);
     ann.say(&gateways, Say::Lock);
-    world.until("it is locked", || {
-        matches!(ask(&gateways[0], attach(gateways[0].conn(), &id, "bob")), Answer::Other(_))
-    });
+    ann.say(&gateways, Say::Keep(1));
+    world.until("it is locked", || applied(&world, &ann) == [1]);
+    assert!(matches!(ask(&gateways[0], attach(gateways[0].conn(), &id, "bob")), Answer::Other(_)));
     let rejoin = |name: &str, generation, first, shown| {
         let conn = gateways[0].conn();
         let seat = Some(tenure_shared::SeatId(7));
@@ -174,4 +176,24 @@ async fn a_socket_that_was_superseded_does_not_come_back_with_its_room() {
     new.say(&gateways, Say::Keep(2));
     new.until_saved(&world, &gateways);
     assert_eq!(applied(&world, &new), [1, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rooms_with_seats_go_on_at_once_and_dormant_ones_when_work_is_due() {
+    let world = World::new();
+    let a = world.named("a", &world.weather).await;
+    let gateways = vec![a.gateway()];
+    let mut ann = Player::join(&world, &gateways, &room("sleeps"), "ann", 1);
+    ann.say(&gateways, Say::Later("x".into(), 2_500));
+    ann.until_saved(&world, &gateways);
+    Player::join(&world, &gateways, &room("plays"), "bob", 2);
+    gateways[0].leave(&ann.socket, ann.socket.attached.generation, true);
+    world.until("it is dormant", || a.host.status().rooms == 1);
+    a.crash().await;
+    let b = world.named("b", &Arc::default()).await;
+    world.until("it knows both", || b.host.status().known == 2);
+    world.until("one goes on by itself", || b.host.status().stages.get("running") == Some(&1));
+    assert_eq!(b.host.status().list[0].room, room("plays"));
+    assert!(world.view(&room("sleeps")).book.done.is_empty(), "never before due");
+    world.until("work wakes the other", || world.view(&room("sleeps")).book.done == ["x"]);
 }

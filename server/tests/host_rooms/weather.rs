@@ -73,6 +73,8 @@ impl Weather {
 pub struct Stormy {
     pub inner: Box<dyn Backend>,
     pub weather: Arc<Weather>,
+    /// The node is dead: none of its calls reaches the store any more.
+    pub dead: Arc<AtomicBool>,
     pub clock: Clock,
 }
 
@@ -81,7 +83,7 @@ impl Backend for Stormy {
         Box::pin(async move {
             let weather = &self.weather;
             let fail = |text: &str| Stamped { at: self.clock.wall(), reply: Err(Error::Unavailable(text.to_owned())) };
-            if weather.down.load(Ordering::SeqCst) {
+            if weather.down.load(Ordering::SeqCst) || self.dead.load(Ordering::SeqCst) {
                 return fail("down");
             }
             if weather.no_heartbeats.load(Ordering::SeqCst)

@@ -25,7 +25,7 @@ const LAST_GENERATION: u32 = u32::MAX / 8 * 3;
 /// former life can have given, so that a late message of an old socket names nobody (quarters of milliseconds, coming round after
 /// three days: no message is that late).
 fn first_generation(born: Wall) -> Generation {
-    Generation(u32::try_from(born.0 >> 8 & 0x3FFF_FFFF).unwrap_or(0))
+    Generation(u32::try_from((born.0 >> 8) & 0x3FFF_FFFF).unwrap_or(0))
 }
 
 impl RoomWorld {

@@ -23,14 +23,16 @@ impl Writer {
                 return Fate::Ended;
             }
             self.changes.borrow_and_update();
-            // Read before what is held: a shard that comes back in between is no shard that is lost.
-            let in_doubt = self.host.ownership.in_doubt(self.shard.id);
-            match self.host.ownership.held(self.shard.id) {
+            let (ownership, id) = (&self.host.ownership, self.shard.id);
+            let held = ownership.held(id);
+            // Looked at twice: it may be in doubt, or come back, between the two questions.
+            let lost = held.is_none() && !ownership.in_doubt(id) && ownership.held(id).is_none();
+            match held {
                 _ if self.shard.given.load(Ordering::Acquire) && !self.is_current() => return Fate::Lost,
                 // The same fence, still believed in: only the store can say otherwise, and it does at the next commit.
                 Some(held) if held.fence == self.fence && !doubt => return Fate::Going,
                 Some(held) if held.fence != self.fence => break held,
-                None if !in_doubt => return Fate::Lost,
+                None if lost => return Fate::Lost,
                 _ => {}
             }
             tokio::select! {

@@ -14,6 +14,7 @@ use super::{App, settings, source::NodeSource};
 use crate::{
     config::Config,
     gateway::{self, Gateway, GatewayParts},
+    link::Sole,
     ops::{self, Addresses, AdminParts, Probe},
     ownership::Ownership,
     room::host::{HostParts, Kill, RoomHost, StopReport},
@@ -181,13 +182,15 @@ impl Server {
             stopping: AtomicBool::new(false),
             config,
         });
+        let rooms = Arc::new(Sole::new(host, inside.config.shards.count));
         let gateway = Gateway::start(GatewayParts {
             config: inside.config.gateway.clone(),
             auth: settings::auth(&inside.config),
             unsaved: settings::unsaved(&inside.config),
             server: inside.name.clone(),
             region: inside.config.node.region.clone(),
-            node: host,
+            directory: rooms.clone(),
+            dial: rooms,
             store: Arc::new(move |command| {
                 let store = store.clone();
                 Box::pin(async move { store.execute(command).await })

@@ -6,9 +6,11 @@
 
 mod directory;
 mod message;
+mod sole;
 
 pub use directory::{Address, Dial, Directory, Owner};
 pub use message::*;
+pub use sole::Sole;
 
 use crate::runtime::mailbox::Refused;
 

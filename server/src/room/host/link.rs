@@ -37,7 +37,9 @@ struct Link {
 impl Uplink for Link {
     fn send(&self, message: ToNode) -> Result<(), Refused<ToNode>> {
         match message {
-            ToNode::Find { gateway: _, conn, kind, region, make } => self.find(self.id, conn, kind, region, make),
+            ToNode::Find { gateway: _, conn, attempt, kind, region, make } => {
+                self.find(self.id, (conn, attempt), kind, region, make)
+            }
             ToNode::Attach(attach) => self.attach(Attach { gateway: self.id, ..attach }),
             ToNode::Input(input) => match self.host.rooms.get(&input.room) {
                 Some(handle) => handle.input(input).map_err(|refused| match refused {
@@ -69,15 +71,15 @@ impl Link {
     fn find(
         &self,
         gateway: GatewayId,
-        conn: ConnId,
+        (conn, attempt): (ConnId, u32),
         kind: String,
         region: String,
         make: bool,
     ) -> Result<(), Refused<ToNode>> {
         let room = self.room_for((gateway, conn), &kind, &region);
-        self.host.send(gateway, ToGateway::Found { conn, room }).map_err(|refused| {
+        self.host.send(gateway, ToGateway::Found { conn, attempt, room, new: false }).map_err(|refused| {
             self.host.finder.lock().release((gateway, conn));
-            let back = ToNode::Find { gateway, conn, kind, region, make };
+            let back = ToNode::Find { gateway, conn, attempt, kind, region, make };
             match refused {
                 Refused::Full(_) => Refused::Full(back),
                 Refused::Closed(_) => Refused::Closed(back),

@@ -157,13 +157,7 @@ impl Inner {
     }
 
     /// The snapshot that was asked for.
-    pub(super) fn snapshot(
-        &mut self,
-        now: Mono,
-        link: u64,
-        (term, tick): (Term, Tick),
-        snapshot: &Bytes,
-    ) -> Shown {
+    pub(super) fn snapshot(&mut self, now: Mono, link: u64, (term, tick): (Term, Tick), snapshot: &Bytes) -> Shown {
         let Some(seat) = self.seat.as_mut().filter(|seat| seat.at.is_on(link)) else { return Shown::Stale };
         if (term, tick) < seat.floor || self.out.asked().is_none() {
             return Shown::Stale;

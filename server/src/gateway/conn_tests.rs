@@ -219,7 +219,11 @@ async fn a_restored_room_says_so_once_and_the_ring_is_handed_over_again() {
     member.saved = Seq(1);
     conn.lock().frame(Mono(0), 1, &frame, member, false);
     let restored = restored_member(2, 3, snapshot(6, 8));
-    assert_eq!(conn.lock().restored(Mono(0), 1, &room(), (Term(4), Tick(8)), &restored), Shown::Behind(Term(5)), "a stale owner");
+    assert_eq!(
+        conn.lock().restored(Mono(0), 1, &room(), (Term(4), Tick(8)), &restored),
+        Shown::Behind(Term(5)),
+        "a stale owner"
+    );
     assert_eq!(conn.lock().restored(Mono(0), 1, &room(), (Term(6), Tick(8)), &restored), Shown::Yes);
     let waiting = conn.lock().seat.as_ref().and_then(|seat| seat.ring.waiting().map(|e| e.seq));
     assert_eq!(waiting, Some(Seq(3)));
@@ -242,7 +246,11 @@ async fn lost_state_is_made_up_for_by_one_snapshot() {
     let unasked = conn.lock().snapshot(Mono(0), 1, (Term(5), Tick(12)), &snapshot(5, 12));
     assert_eq!(unasked, Shown::Stale);
     conn.lock().out.snapshot_asked(Mono(0));
-    assert_eq!(conn.lock().snapshot(Mono(0), 1, (Term(5), Tick(11)), &snapshot(5, 11)), Shown::Stale, "older than the tail");
+    assert_eq!(
+        conn.lock().snapshot(Mono(0), 1, (Term(5), Tick(11)), &snapshot(5, 11)),
+        Shown::Stale,
+        "older than the tail"
+    );
     assert_eq!(conn.lock().snapshot(Mono(0), 1, (Term(5), Tick(12)), &snapshot(5, 12)), Shown::Yes);
     assert_eq!(conn.lock().snapshot(Mono(0), 1, (Term(5), Tick(12)), &snapshot(5, 12)), Shown::Stale, "once");
     assert_eq!(give(&conn, 5, 13, &[]), Shown::Yes);
@@ -382,8 +390,7 @@ async fn a_seat_that_changes_hands_says_what_it_has_and_shows_nothing_of_its_for
     let (frame, member) = frame(6, 9, &tail(3));
     assert_eq!(conn.lock().frame(Mono(0), 2, &frame, member, false), Shown::Yes);
     let words = seen(theirs, conn).await;
-    let expected =
-        ["joined", "snapshot 5.10", "frame 5.11", "rolled back 6.8", "snapshot 6.8", "frame 6.9", "tail 3"];
+    let expected = ["joined", "snapshot 5.10", "frame 5.11", "rolled back 6.8", "snapshot 6.8", "frame 6.9", "tail 3"];
     assert_eq!(words, expected);
 }
 

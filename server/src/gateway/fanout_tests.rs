@@ -181,7 +181,9 @@ async fn a_restored_room_hears_of_sockets_that_are_gone() {
         RestoredMember { conn, seat, generation, owed, snapshot: Bytes::new() }
     };
     let members = vec![member(ConnId(77), 1), member(conn.id, 2)];
-    fan_out.send(link.clone(), ToGateway::Restored { room: room(), term: Term(1), tick: Tick(3), members }).expect("taken");
+    fan_out
+        .send(link.clone(), ToGateway::Restored { room: room(), term: Term(1), tick: Tick(3), members })
+        .expect("taken");
     let stop = Shutdown::new();
     let lane = tokio::spawn(tasks.remove(0).run(stop.clone()));
     while node.got.lock().len() < 2 {
@@ -262,5 +264,9 @@ async fn seats_leave_a_link_behind_what_it_brought_before() {
     drop((conn, shared, fan_out));
     let mut bytes = Vec::new();
     theirs.read_to_end(&mut bytes).await.expect("read");
-    assert_eq!(bytes, [&[0x82, 4][..], b"BT", &[0, 1], &[0x82, 4], b"BT", &[0, 2]].concat(), "two frames, not the third");
+    assert_eq!(
+        bytes,
+        [&[0x82, 4][..], b"BT", &[0, 1], &[0x82, 4], b"BT", &[0, 2]].concat(),
+        "two frames, not the third"
+    );
 }

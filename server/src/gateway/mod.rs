@@ -2,7 +2,7 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `accept`, `admission`, `upgrade`, `pages` | HTTP: who gets in, and the browser's files |
+//! | `accept`, `admission`, `forwarded`, `upgrade`, `pages` | HTTP: who gets in, and the browser's files |
 //! | `conn`, `outgoing`, `frame`, `slab` | a connection as others see it; all its bytes leave through `outgoing` |
 //! | `fanout` | rooms' frames, written straight to the sockets |
 //! | `router` | which node has a room, and the links to all nodes |
@@ -18,6 +18,7 @@ mod admission;
 mod auth;
 mod conn;
 mod fanout;
+mod forwarded;
 mod frame;
 mod metrics;
 mod outgoing;
@@ -147,7 +148,8 @@ impl Gateway {
 }
 
 async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
-    let GatewayParts { config, auth, unsaved, server, region, directory, dial, store, clock, rng, tasks, assets } = parts;
+    let GatewayParts { config, auth, unsaved, server, region, directory, dial, store, clock, rng, tasks, assets } =
+        parts;
     let secret = guest_secret(&store, &rng).await?;
     let auth = auth::Auth::new(&auth, config.guests, secret.as_bytes())?;
     let conns = Arc::new(Slab::<Conn>::new());
@@ -215,6 +217,7 @@ async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
         site,
         admission: admission::Admission::new(config.sockets, config.sockets_per_address, config.count_loopback),
         origins: upgrade::Origins::new(&config.origins),
+        proxies: forwarded::Proxies::new(&config.trusted_proxies),
         assets,
         handshake: config.handshake_timeout,
         tasks,

@@ -83,7 +83,8 @@ mod tests {
             (Space::Request, 0, "buy", 1),
             (Space::Request, 1, "sell", 1),
         ]);
-        let new = table(&[(Space::Message, 3, "steer", 1), (Space::Request, 5, "buy", 1), (Space::Request, 1, "sell", 2)]);
+        let new =
+            table(&[(Space::Message, 3, "steer", 1), (Space::Request, 5, "buy", 1), (Space::Request, 1, "sell", 2)]);
         tables.learn(1, Some(&old));
         tables.learn(2, Some(&new));
         let kinds = tables.between(1, 2);

@@ -33,7 +33,13 @@ pub(in crate::gateway) enum Taken {
 impl Conn {
     /// The answer to an attach. A first one is kept with the frames behind it until `joined` is sent; one of a seat that changed hands
     /// is shown at once.
-    pub(in crate::gateway) fn attached(&self, now: Mono, link: &Arc<Link>, tables: &Tables, attached: Attached) -> Taken {
+    pub(in crate::gateway) fn attached(
+        &self,
+        now: Mono,
+        link: &Arc<Link>,
+        tables: &Tables,
+        attached: Attached,
+    ) -> Taken {
         let mut inner = self.lock();
         let ended = inner.ended;
         let is = |e: &mut Expected| {

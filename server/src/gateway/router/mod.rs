@@ -164,12 +164,8 @@ impl Router {
             }
             self.compare(&mut told).await;
             let again = self.let_go();
-            let changed = async {
-                if alone { std::future::pending().await } else { changes.changed().await }
-            };
-            let look = async {
-                if again { self.clock.sleep(LOOK).await } else { std::future::pending().await }
-            };
+            let changed = async { if alone { std::future::pending().await } else { changes.changed().await } };
+            let look = async { if again { self.clock.sleep(LOOK).await } else { std::future::pending().await } };
             tokio::select! {
                 biased;
                 () = stop.stopped() => return,

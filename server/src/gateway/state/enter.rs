@@ -194,7 +194,13 @@ impl Machine {
     }
 
     /// Nobody took the attach of this number. `busy`: its owner is reached, and has no room for it.
-    pub(in crate::gateway) fn not_attached(&mut self, view: &View<'_>, attempt: u32, busy: bool, out: &mut Vec<Effect>) {
+    pub(in crate::gateway) fn not_attached(
+        &mut self,
+        view: &View<'_>,
+        attempt: u32,
+        busy: bool,
+        out: &mut Vec<Effect>,
+    ) {
         match &self.phase {
             Phase::Attaching(attaching) if busy && view.now.since(attaching.begun) >= BUSY => self.not_taken(out),
             _ => self.again(view, attempt, false, out),

@@ -117,7 +117,9 @@ impl Task {
         }
         self.machine.gone(&mut out);
         let gives_up = out.iter().any(|effect| matches!(effect, super::Effect::GiveUp(_)));
-        if let Some((seat, link)) = seat.and_then(|seat| Some((seat, seat.at.link()?))).filter(|_| self.leave || gives_up) {
+        if let Some((seat, link)) =
+            seat.and_then(|seat| Some((seat, seat.at.link()?))).filter(|_| self.leave || gives_up)
+        {
             self.detaches.push_back((link.clone(), seat.detach(self.leave)));
         }
         let (limit, mut said) = (now.plus(DETACH_TIME), false);

@@ -11,6 +11,7 @@
 mod client;
 mod cluster;
 mod node;
+pub mod owners;
 mod store;
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};

@@ -211,7 +211,7 @@ async fn handle(
             reply(socket, &ServerMessage::Left { id }).await
         }
         ClientMessage::Ping { id } => reply(socket, &ServerMessage::Pong { id, time: 0 }).await,
-        ClientMessage::SessionAck { .. } => Ok(()),
+        ClientMessage::SessionAck { .. } | ClientMessage::Table { .. } => Ok(()),
         ClientMessage::Create { .. } | ClientMessage::Join { .. } | ClientMessage::Request { .. } => Err(broken),
     }
 }

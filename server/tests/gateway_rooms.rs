@@ -293,6 +293,32 @@ async fn places_are_bounded_by_address_and_in_all() {
 }
 
 #[tokio::test]
+async fn behind_a_trusted_proxy_the_client_counts_and_from_others_the_header_does_not() {
+    for (trusted, statuses) in [(true, ["101", "429", "101"]), (false, ["101", "101", "101"])] {
+        let rig = Rig::new(|s| {
+            s.config.sockets_per_address = 1;
+            if trusted {
+                s.config.trusted_proxies = vec!["127.0.0.0/8".parse().expect("a network")];
+            }
+        })
+        .await;
+        let mut held = Vec::new();
+        for (client, status) in ["198.51.100.1", "1.2.3.4, 198.51.100.1", "198.51.100.2"].iter().zip(statuses) {
+            let mut tcp = rig.tcp().await;
+            let request = format!(
+                "GET /ws HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: {client}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                 Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+            );
+            tcp.write_all(request.as_bytes()).await.expect("sent");
+            let mut head = vec![0; 12];
+            soon(tcp.read_exact(&mut head)).await.expect("an answer");
+            assert_eq!(String::from_utf8_lossy(&head), format!("HTTP/1.1 {status}"), "{client}, trusted {trusted}");
+            held.push(tcp);
+        }
+    }
+}
+
+#[tokio::test]
 async fn pages_and_refusals_before_the_upgrade() {
     let rig = Rig::new(|_| ()).await;
     let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";

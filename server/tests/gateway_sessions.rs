@@ -5,7 +5,7 @@ mod gateway_support;
 
 use std::sync::atomic::Ordering;
 
-use gateway_support::{Ended, Rig, token, until};
+use gateway_support::{Ended, Rig, SHARDS, token, until};
 use tenure::link::ToGateway;
 use tenure_shared::{
     Generation, PlayerId, RoomId, SeatId, Seq, Term, Tick,
@@ -208,12 +208,15 @@ async fn a_seat_is_given_back_however_long_its_room_takes_no_detach() {
 async fn nothing_older_than_what_was_shown() {
     let rig = Rig::new(|_| ()).await;
     let session = login(&rig, "anna").await.enter("k3").await.session;
-    // The seat has seen term 6 elsewhere; this node is still at term 5.
+    // The seat has seen term 6 elsewhere; this node is still at term 5: it is told, and asked again.
     let mut client = login(&rig, "anna").await;
-    assert_eq!(client.resume(&arena(), &session, (6, 3), 1).await.expect_err("behind"), "may_retry");
+    let shown = (Term(6), Tick(3));
+    client.send(ClientMessage::Resume { id: 2, room: arena(), session: &session, shown, first: Seq(1) }).await;
+    let told = (arena().shard(SHARDS), Term(6));
+    until("it is told", || rig.node.state.lock().terms_seen.contains(&told)).await;
     until("it is detached", || rig.node.state.lock().detaches.iter().any(|d| d.2 == Generation(2))).await;
     rig.node.state.lock().term = 6;
-    let joined = client.resume(&arena(), &session, (6, 3), 1).await.expect("resumed");
+    let joined = client.joined().await.expect("resumed");
     assert_eq!((joined.term, joined.tick), (Term(6), Tick(10)));
     // A frame of the last owner, late, and one that is already in the snapshot.
     {

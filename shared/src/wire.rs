@@ -106,6 +106,11 @@ pub enum ClientMessage<'a> {
     },
     /// The client wants a snapshot.
     Resync,
+    /// From here on the client numbers its messages and requests by this name table, which a `renewed` told it.
+    Table {
+        /// Its hash.
+        hash: u64,
+    },
 }
 
 /// The room that a `join_or_create` or `create` asks for.
@@ -226,6 +231,17 @@ pub enum ServerMessage<'a> {
         term: Term,
         /// The tick.
         tick: Tick,
+    },
+    /// The seat's room goes on at another server, and something that `joined` said is different there. A snapshot follows.
+    Renewed {
+        /// Number of the seat.
+        seat: SeatId,
+        /// Ticks per second.
+        tick_rate: u32,
+        /// Hash of the name table that what comes from here on is numbered by.
+        hash: u64,
+        /// The table, unless the client has it.
+        table: Option<Vec<TableRow>>,
     },
 }
 

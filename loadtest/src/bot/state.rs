@@ -168,6 +168,14 @@ impl State {
                 self.ask_for_seat(out);
             }
             ServerMessage::Joined(joined) => self.joined(joined, now, stats)?,
+            ServerMessage::Renewed { tick_rate, hash, table, .. } => {
+                let names = self.names(table.as_deref(), hash)?;
+                if let Some(seat) = &mut self.seat {
+                    seat.period = Duration::from_secs_f64(1.0 / f64::from(tick_rate.max(1)));
+                    seat.names = names;
+                }
+                out.extend(encoded(&ClientMessage::Table { hash }));
+            }
             ServerMessage::Error { code, retry_after, .. } => return self.refused(code, retry_after, stats),
             ServerMessage::Session { session } => {
                 out.extend(encoded(&ClientMessage::SessionAck { session }));
@@ -216,13 +224,19 @@ impl State {
         }
     }
 
-    fn joined(&mut self, joined: Joined, now: Instant, stats: &mut Stats) -> Result<(), End> {
-        let names = match (&joined.table, &self.table) {
+    /// What the numbers of this table mean.
+    fn names(&mut self, table: Option<&[TableRow]>, hash: u64) -> Result<Arc<Names>, End> {
+        let names = match (table, &self.table) {
             (Some(rows), _) => Arc::new(Names::new(rows).map_err(End::Fatal)?),
-            (None, Some((hash, names))) if *hash == joined.hash => names.clone(),
+            (None, Some((known, names))) if *known == hash => names.clone(),
             (None, _) => return Err(End::Fatal("the server sent no name table for a hash that is not ours".into())),
         };
-        self.table = Some((joined.hash, names.clone()));
+        self.table = Some((hash, names.clone()));
+        Ok(names)
+    }
+
+    fn joined(&mut self, joined: Joined, now: Instant, stats: &mut Stats) -> Result<(), End> {
+        let names = self.names(joined.table.as_deref(), joined.hash)?;
         // A numbering that starts again belongs to a new seat; one that was lost knowingly is counted already.
         if joined.owed.0 == 1 && self.inputs.first() > 1 {
             stats.counters.seats_lost += u64::from(self.seat.is_some());

@@ -3,9 +3,10 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::{
+    Network,
     rule::{
-        HOUR, KIB, MIB, MINUTE, SECOND, duration, listen, ms, number, one_of, optional_path, optional_text, size,
-        switch, texts,
+        HOUR, KIB, MIB, MINUTE, SECOND, duration, listen, ms, networks, number, one_of, optional_path, optional_text,
+        size, switch, texts,
     },
     section::section,
 };
@@ -73,6 +74,8 @@ section! {
         sockets_per_address: usize = number(1..=1_000_000);
         /// Whether that bound also counts for this machine itself, where load tests and proxies live.
         count_loopback: bool = switch();
+        /// Proxies whose `X-Forwarded-For` says who the client is; from anybody else it is not looked at.
+        trusted_proxies: Vec<Network> = networks(256);
         /// Sockets in all; more are answered 503.
         sockets: usize = number(1..=10_000_000);
         /// Rooms that one player may create in a minute.

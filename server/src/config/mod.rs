@@ -4,6 +4,7 @@ mod advice;
 mod diagnostic;
 mod gateway;
 mod load;
+mod network;
 mod relations;
 mod rule;
 mod secret;
@@ -14,6 +15,7 @@ mod tree;
 pub use diagnostic::{Diagnostic, LineIndex, nearest, quoted};
 pub use gateway::{GatewayConfig, Guests};
 pub use load::{DEFAULTS, DEFAULTS_FILE, Errors, Sources, VARIABLE_PREFIX};
+pub use network::Network;
 pub use secret::{Secret, Secrets};
 pub use sections::{
     AdminConfig, DrainConfig, HandoffConfig, LeaseConfig, LedgerConfig, LinkConfig, LogConfig, LogFormat, NodeConfig,

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, ops::RangeInclusive, path::PathBuf, time::Duration};
 
-use super::tree::Raw;
+use super::{Network, tree::Raw};
 
 /// One second, minute, hour, day: for ranges.
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -176,6 +176,15 @@ pub(super) fn some_of<T: Copy + PartialEq + 'static>(words: &'static [(&'static 
 /// A list of at most `most` texts.
 pub(super) fn texts(most: usize) -> Rule<Vec<String>> {
     Rule::new(format!("a list of at most {most} texts"), move |raw| items(raw).filter(|list| list.len() <= most))
+}
+
+/// A list of at most `most` addresses or networks.
+pub(super) fn networks(most: usize) -> Rule<Vec<Network>> {
+    let expected = format!("a list of at most {most} IP addresses or networks like \"10.0.0.0/8\"");
+    Rule::new(expected, move |raw| {
+        let list = items(raw).filter(|list| list.len() <= most)?;
+        list.iter().map(|item| item.trim().parse().ok()).collect()
+    })
 }
 
 fn word<T: Copy>(words: &[(&str, T)], text: &str) -> Option<T> {

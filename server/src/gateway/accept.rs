@@ -12,6 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use super::{
     admission::{Admission, Place, Verdict},
     conn::Conn,
+    forwarded::Proxies,
     metrics,
     pages::{self, Answer, Assets},
     task::{self, Site},
@@ -34,6 +35,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// What clients are told who come when there are too many, or while the gateway goes away.
 const COME_BACK_SECONDS: u32 = 5;
 
+/// What the one client too many of an address is told.
+const TOO_MANY: &str = "too many connections from this address\n";
+
 type Io = TokioIo<Box<dyn Stream>>;
 
 /// What the HTTP side needs.
@@ -41,6 +45,7 @@ pub(super) struct Front {
     pub(super) site: Arc<Site>,
     pub(super) admission: Arc<Admission>,
     pub(super) origins: Origins,
+    pub(super) proxies: Proxies,
     pub(super) assets: Arc<dyn Assets>,
     pub(super) handshake: Duration,
     pub(super) tasks: Tasks,
@@ -56,7 +61,7 @@ pub(super) async fn accept(front: Arc<Front>, mut listener: impl Listener, stop:
         };
         match accepted {
             Ok((stream, peer)) => {
-                let verdict = front.admission.admit(peer.ip());
+                let verdict = front.admission.admit(peer.ip(), front.proxies.trust(peer.ip()));
                 let (refusal, place) = match verdict {
                     Verdict::Place(place) => (None, place),
                     Verdict::Refused { status, place } => (Some(status), place),
@@ -84,11 +89,7 @@ async fn serve(front: Arc<Front>, io: Io, peer: IpAddr, place: Arc<Place>, refus
         let answer = match refusal {
             Some(429) => {
                 metrics::upgrade_refused("address");
-                pages::later(
-                    StatusCode::TOO_MANY_REQUESTS,
-                    "too many connections from this address\n",
-                    COME_BACK_SECONDS,
-                )
+                pages::later(StatusCode::TOO_MANY_REQUESTS, TOO_MANY, COME_BACK_SECONDS)
             }
             Some(_) => {
                 metrics::upgrade_refused("full");
@@ -132,8 +133,15 @@ fn answer(front: &Arc<Front>, mut request: Request<Incoming>, peer: IpAddr, plac
             return *refusal;
         }
     };
+    // From here on it is the client that counts, not the proxy before it.
+    let client = front.proxies.client(peer, request.headers());
+    let own = if front.proxies.trust(peer) { front.admission.admit_client(client).map(Some) } else { Some(None) };
+    let Some(own) = own else {
+        metrics::upgrade_refused("address");
+        return pages::later(StatusCode::TOO_MANY_REQUESTS, TOO_MANY, COME_BACK_SECONDS);
+    };
     let upgraded = hyper::upgrade::on(&mut request);
-    let (front2, place) = (front.clone(), place.clone());
+    let (front2, places) = (front.clone(), (place.clone(), own));
     let clock = front.site.clock.clone();
     let limit = clock.sleep(front.handshake);
     front.tasks.spawn("gateway_socket", Kind::PerConnection, async move {
@@ -144,12 +152,12 @@ fn answer(front: &Arc<Front>, mut request: Request<Incoming>, peer: IpAddr, plac
         match upgraded.map(Upgraded::downcast::<Io>) {
             Ok(Ok(parts)) => {
                 let (io, part) = (parts.io.into_inner(), parts.read_buf.to_vec());
-                socket(&front2, io, peer, part).await;
+                socket(&front2, io, client, part).await;
             }
             Ok(Err(_)) => tracing::error!("an upgraded connection is not of the type it was served with"),
             Err(error) => tracing::debug!(%error, "an upgrade failed"),
         }
-        drop(place);
+        drop(places);
     });
     switching
 }

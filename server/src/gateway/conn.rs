@@ -2,72 +2,50 @@
 //!
 //! The fan-out writes frames from its own task; the connection's task reads, flushes what was left over, and does all the rest.
 
+mod change;
+mod seat;
+
 use std::{
     collections::VecDeque,
+    sync::Arc,
     task::{Context, Waker},
 };
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use tenure_shared::{Generation, RoomId, SeatId, Term, Tick, wire::ServerMessage};
+use tenure_shared::{RoomId, Term, Tick, wire::ServerMessage};
+
+pub(super) use change::Taken;
+pub(super) use seat::{Expected, Seat};
 
 use super::{
     outgoing::{Bounds, Broken, Outgoing},
-    ring::Ring,
+    router::Link,
 };
 use crate::{
-    link::{Attached, ConnId, Frame, FrameMember, RestoredMember, ToGateway, ToNode},
+    link::{Attached, ConnId, Frame, FrameMember, RestoredMember, ToGateway},
     runtime::{Mono, net::Stream},
 };
 
 /// Notes of the node to one connection that may wait: it has one request open at a time, and one close.
 const INBOX: usize = 16;
-/// Frames kept between an attach and its `joined`; then state is left out and a snapshot asked for.
-const HELD_FRAMES: usize = 128;
 
 /// What the connection's task is told.
 #[derive(Debug)]
 pub(super) enum Note {
-    /// By the node.
+    /// By a node.
     Node(ToGateway),
+    /// A seat was taken through this link.
+    Attached(Attached, Arc<Link>),
+    /// The attach of this number will not be answered (`lost`: it may have been carried out), or by an owner that is behind what was
+    /// shown.
+    Again { attempt: u32, lost: bool },
+    /// The seat is no longer where it was attached. `gone`: its room, or the seat, is not there.
+    Off { gone: bool },
+    /// There is somebody to ask for the seat.
+    Route,
     /// The gateway goes away: close at this moment, and say after how many milliseconds to come back.
     Restart { at: Mono, retry: u32 },
-}
-
-/// Frames that came before `joined` was sent.
-#[derive(Debug, Default)]
-struct Held {
-    frames: Vec<(Bytes, Bytes)>,
-    bytes: usize,
-    lost: bool,
-}
-
-/// The seat that this connection has.
-#[derive(Debug)]
-pub(super) struct Seat {
-    room: RoomId,
-    seat: SeatId,
-    /// Number of the attachment that was answered to this connection.
-    first: Generation,
-    /// Its number now: each restore of the room in place raises it.
-    pub(super) generation: Generation,
-    /// Whether it was raised since the task last looked.
-    raised: bool,
-    /// Newest (term, tick) shown: nothing older follows (H7).
-    floor: (Term, Tick),
-    pub(super) ring: Ring,
-    /// Set until `joined` is sent.
-    held: Option<Held>,
-}
-
-/// An attach whose answer is awaited.
-#[derive(Debug)]
-pub(super) struct Expected {
-    pub(super) room: RoomId,
-    /// What must not be undercut.
-    pub(super) floor: (Term, Tick),
-    /// An answer to an earlier attempt is nobody's.
-    pub(super) attempt: u32,
 }
 
 /// What the lock protects.
@@ -94,8 +72,10 @@ pub(super) struct Conn {
 pub(super) enum Shown {
     /// Written, or waits in order.
     Yes,
-    /// Older than what was shown, or of a room that the connection has left.
+    /// Older than what was shown, of a room that the connection has left, or of a node that no longer has the seat.
     Stale,
+    /// Its node serves for a lower term than this one, which was shown already.
+    Behind(Term),
     /// The connection does not have that seat (any more).
     Gone,
 }
@@ -123,29 +103,6 @@ impl Conn {
     pub(super) fn note(&self, note: Note) -> bool {
         self.lock().note(note)
     }
-
-    /// The answer to an attach: from here on frames are kept until `joined` is sent. Gives it back if nobody waits for it.
-    pub(super) fn attached(&self, attached: Attached) -> Result<(), Attached> {
-        let mut inner = self.lock();
-        let ended = inner.ended;
-        let is = |e: &mut Expected| e.room == attached.room && e.attempt == attached.attempt && !ended;
-        let Some(Expected { floor, .. }) = inner.expecting.take_if(is) else { return Err(attached) };
-        let seat = Seat {
-            room: attached.room.clone(),
-            seat: attached.seat,
-            first: attached.generation,
-            generation: attached.generation,
-            raised: false,
-            floor: floor.max((attached.term, attached.tick)),
-            ring: Ring::new(attached.owed),
-            held: Some(Held::default()),
-        };
-        inner.seat = Some(seat);
-        // At most one beyond the bound: it is the answer to the only attach on its way.
-        inner.inbox.push_back(Note::Node(ToGateway::Attached(attached)));
-        inner.waker.wake_by_ref();
-        Ok(())
-    }
 }
 
 impl Inner {
@@ -159,10 +116,14 @@ impl Inner {
     }
 
     /// A frame of a room, for this connection. `lost`: its state was dropped on the way.
-    pub(super) fn frame(&mut self, now: Mono, frame: &Frame, member: FrameMember, lost: bool) -> Shown {
-        let Some(seat) = self.seat.as_mut().filter(|seat| seat.room == frame.room) else { return Shown::Stale };
-        if frame.term < seat.floor.0 || self.broken.is_some() {
+    pub(super) fn frame(&mut self, now: Mono, link: u64, frame: &Frame, member: FrameMember, lost: bool) -> Shown {
+        let is = |seat: &&mut Seat| seat.at.is_on(link) && seat.room == frame.room;
+        let Some(seat) = self.seat.as_mut().filter(is) else { return Shown::Stale };
+        if self.broken.is_some() {
             return Shown::Stale;
+        }
+        if frame.term < seat.floor.0 {
+            return Shown::Behind(seat.floor.0);
         }
         seat.ring.trim(member.saved);
         let tail = member.start as usize..(member.end as usize).min(frame.tails.len());
@@ -196,8 +157,8 @@ impl Inner {
     }
 
     /// The snapshot that was asked for.
-    pub(super) fn snapshot(&mut self, now: Mono, term: Term, tick: Tick, snapshot: &Bytes) -> Shown {
-        let Some(seat) = &mut self.seat else { return Shown::Stale };
+    pub(super) fn snapshot(&mut self, now: Mono, link: u64, (term, tick): (Term, Tick), snapshot: &Bytes) -> Shown {
+        let Some(seat) = self.seat.as_mut().filter(|seat| seat.at.is_on(link)) else { return Shown::Stale };
         if (term, tick) < seat.floor || self.out.asked().is_none() {
             return Shown::Stale;
         }
@@ -210,13 +171,17 @@ impl Inner {
     pub(super) fn restored(
         &mut self,
         now: Mono,
+        link: u64,
         room: &RoomId,
         (term, tick): (Term, Tick),
         member: &RestoredMember,
     ) -> Shown {
-        let is = |seat: &&mut Seat| seat.room == *room && seat.seat == member.seat;
+        let is = |seat: &&mut Seat| seat.at.is_on(link) && seat.room == *room && seat.seat == member.seat;
         let Some(seat) = self.seat.as_mut().filter(is) else { return Shown::Gone };
-        if term < seat.floor.0 || member.generation <= seat.generation {
+        if term < seat.floor.0 {
+            return Shown::Behind(seat.floor.0);
+        }
+        if member.generation <= seat.generation {
             return Shown::Stale;
         }
         seat.floor = (term, tick);
@@ -284,9 +249,9 @@ impl Inner {
         }
     }
 
-    /// The room of the seat, if there is one.
+    /// The room of the seat, or of the one that is asked for.
     pub(super) fn room(&self) -> Option<&RoomId> {
-        self.seat.as_ref().map(|seat| &seat.room)
+        self.seat.as_ref().map(|seat| &seat.room).or(self.expecting.as_ref().map(|expected| &expected.room))
     }
 
     /// The next note.
@@ -304,33 +269,6 @@ impl Inner {
         self.broken.is_some()
     }
 
-    /// An attach is on its way.
-    pub(super) fn expect(&mut self, expected: Expected) {
-        self.expecting = Some(expected);
-    }
-
-    /// No attach is on its way and there is no seat.
-    pub(super) fn forget(&mut self) {
-        self.expecting = None;
-        self.seat = None;
-    }
-
-    /// A detach is about to be sent: it gets the newest number of its attachment, and unless the player leaves, who is still to see
-    /// what the room says, the seat is no longer this connection's. A restore that comes later finds none, and gives it back itself.
-    pub(super) fn give_up(&mut self, detach: &mut ToNode) {
-        let Some(seat) = self.seat.as_ref().filter(|seat| seat.owns(detach)) else { return };
-        seat.renumber(detach);
-        if matches!(detach, ToNode::Detach { consented: false, .. }) {
-            self.seat = None;
-        }
-    }
-
-    /// The new number of the attachment, if the room was restored since this was last asked.
-    pub(super) fn take_raised(&mut self) -> Option<Generation> {
-        let seat = self.seat.as_mut()?;
-        std::mem::take(&mut seat.raised).then_some(seat.generation)
-    }
-
     /// The task ends: gives back the notes that nobody will answer (an attach may be among them), and the seat.
     pub(super) fn end(&mut self) -> (Vec<Note>, Option<Seat>) {
         self.ended = true;
@@ -345,41 +283,6 @@ impl Inner {
             self.broken.get_or_insert(broken);
             self.waker.wake_by_ref();
         }
-    }
-}
-
-impl Seat {
-    fn owns(&self, detach: &ToNode) -> bool {
-        matches!(detach, ToNode::Detach { room, seat, generation, .. }
-            if *room == self.room && *seat == self.seat && *generation >= self.first)
-    }
-
-    /// Gives a detach of this attachment its newest number.
-    pub(super) fn renumber(&self, detach: &mut ToNode) {
-        if self.owns(detach)
-            && let ToNode::Detach { generation, .. } = detach
-        {
-            *generation = self.generation.max(*generation);
-        }
-    }
-
-    /// The number of the attachment, if it was raised and the task has not looked.
-    pub(super) fn raised(&self) -> Option<Generation> {
-        self.raised.then_some(self.generation)
-    }
-}
-
-impl Held {
-    /// `false` when even the tails are more than may wait for a client.
-    fn push(&mut self, body: &Bytes, tail: &Bytes, lost: bool, bound: usize) -> bool {
-        self.lost |= lost || self.frames.len() >= HELD_FRAMES || self.bytes + body.len() > bound;
-        let body = if self.lost { Bytes::new() } else { body.clone() };
-        if body.is_empty() && tail.is_empty() {
-            return true;
-        }
-        self.bytes += body.len() + tail.len();
-        self.frames.push((body, tail.clone()));
-        self.bytes <= 2 * bound && self.frames.len() <= 2 * HELD_FRAMES
     }
 }
 

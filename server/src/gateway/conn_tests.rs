@@ -10,8 +10,13 @@ use tokio::io::{AsyncReadExt as _, DuplexStream};
 
 use super::*;
 use crate::{
-    gateway::ring::{Entry, UnsavedBounds},
-    link::GatewayId,
+    gateway::{
+        fanout::Off,
+        ring::{Entry, UnsavedBounds},
+        tables::Tables,
+    },
+    link::{Attach, GatewayId, Mode, ToNode, Uplink},
+    runtime::mailbox::Refused,
 };
 
 const BOUNDS: Bounds = Bounds {
@@ -29,8 +34,52 @@ fn connection() -> (Conn, DuplexStream) {
     (Conn::new(ConnId(1), Box::new(ours), BOUNDS), theirs)
 }
 
+struct Nobody;
+
+impl Uplink for Nobody {
+    fn send(&self, _: ToNode) -> Result<(), Refused<ToNode>> {
+        Ok(())
+    }
+}
+
+fn link(id: u64) -> Arc<Link> {
+    Link::open(id, Arc::new(Nobody))
+}
+
+/// One for all that need no more.
+fn only() -> Arc<Link> {
+    static ONE: std::sync::OnceLock<Arc<Link>> = std::sync::OnceLock::new();
+    ONE.get_or_init(|| link(1)).clone()
+}
+
+fn asks(room: RoomId, attempt: u32, shown: (u64, u64)) -> Attach {
+    Attach {
+        gateway: GatewayId(0),
+        conn: ConnId(1),
+        attempt,
+        room,
+        mode: Mode::Join,
+        player: tenure_shared::PlayerId::new("anna").expect("id"),
+        options: Bytes::new(),
+        seat: None,
+        rejoin: false,
+        generation: Generation(0),
+        first: Seq(1),
+        shown: (Term(shown.0), Tick(shown.1)),
+        table: None,
+    }
+}
+
 fn expect(conn: &Conn, room: RoomId, attempt: u32) {
-    conn.lock().expect(Expected { room, floor: (Term(0), Tick(0)), attempt });
+    conn.lock().expect(&only(), 16, &mut asks(room, attempt, (0, 0)), false);
+}
+
+fn take(conn: &Conn, link: &Arc<Link>, attached: Attached) -> Taken {
+    conn.attached(Mono(0), link, &Tables::default(), attached)
+}
+
+fn is_taken(conn: &Conn, attached: Attached) -> bool {
+    matches!(take(conn, &only(), attached), Taken::Yes)
 }
 
 fn restored_member(generation: u32, owed: u64, snapshot: Bytes) -> RestoredMember {
@@ -83,7 +132,7 @@ fn frame(term: u64, tick: u64, tail: &[u8]) -> (Frame, FrameMember) {
 
 fn give(conn: &Conn, term: u64, tick: u64, tail: &[u8]) -> Shown {
     let (frame, member) = frame(term, tick, tail);
-    conn.lock().frame(Mono(0), &frame, member, false)
+    conn.lock().frame(Mono(0), 1, &frame, member, false)
 }
 
 fn enter(conn: &Conn, snapshot: &Bytes) {
@@ -123,16 +172,16 @@ fn tail(id: u32) -> Bytes {
 #[tokio::test]
 async fn frames_wait_for_joined_and_older_ones_are_not_shown() {
     let (conn, theirs) = connection();
-    conn.lock().expect(Expected { room: room(), floor: (Term(5), Tick(7)), attempt: 1 });
-    conn.attached(attached(5, 10)).expect("expected");
+    conn.lock().expect(&only(), 16, &mut asks(room(), 1, (5, 7)), false);
+    assert!(is_taken(&conn, attached(5, 10)));
     assert_eq!(give(&conn, 5, 10, &tail(1)), Shown::Yes);
     assert_eq!(give(&conn, 5, 11, &tail(2)), Shown::Yes);
-    assert_eq!(give(&conn, 4, 99, &tail(3)), Shown::Stale, "a stale owner");
+    assert_eq!(give(&conn, 4, 99, &tail(3)), Shown::Behind(Term(5)), "a stale owner");
     enter(&conn, &snapshot(5, 10));
     assert_eq!(give(&conn, 5, 12, &[]), Shown::Yes);
     assert_eq!(give(&conn, 5, 11, &[]), Shown::Stale, "again");
     assert_eq!(give(&conn, 6, 1, &[]), Shown::Yes, "the next owner");
-    assert_eq!(give(&conn, 5, 13, &tail(4)), Shown::Stale, "the last owner, late");
+    assert_eq!(give(&conn, 5, 13, &tail(4)), Shown::Behind(Term(6)), "the last owner, late");
     let words = seen(theirs, conn).await;
     assert_eq!(words, ["joined", "snapshot 5.10", "tail 1", "frame 5.11", "tail 2", "frame 5.12", "frame 6.1"]);
 }
@@ -140,12 +189,12 @@ async fn frames_wait_for_joined_and_older_ones_are_not_shown() {
 #[tokio::test]
 async fn frames_of_a_room_that_was_left_are_not_shown() {
     let (conn, theirs) = connection();
-    assert!(conn.attached(attached(5, 10)).is_err(), "nobody asked");
+    assert!(!is_taken(&conn, attached(5, 10)), "nobody asked");
     expect(&conn, RoomId::new("arena/eu/b").expect("id"), 1);
-    assert!(conn.attached(attached(5, 10)).is_err(), "another room was asked for");
+    assert!(!is_taken(&conn, attached(5, 10)), "another room was asked for");
     expect(&conn, room(), 1);
-    conn.attached(attached(5, 10)).expect("expected");
-    assert!(conn.attached(attached(5, 10)).is_err(), "once");
+    assert!(is_taken(&conn, attached(5, 10)));
+    assert!(!is_taken(&conn, attached(5, 10)), "once");
     enter(&conn, &snapshot(5, 10));
     conn.lock().forget();
     assert_eq!(give(&conn, 5, 11, &tail(1)), Shown::Stale);
@@ -156,7 +205,7 @@ async fn frames_of_a_room_that_was_left_are_not_shown() {
 async fn a_restored_room_says_so_once_and_the_ring_is_handed_over_again() {
     let (conn, theirs) = connection();
     expect(&conn, room(), 1);
-    conn.attached(attached(5, 10)).expect("expected");
+    assert!(is_taken(&conn, attached(5, 10)));
     enter(&conn, &snapshot(5, 10));
     let bounds = UnsavedBounds::default();
     if let Some(seat) = &mut conn.lock().seat {
@@ -168,10 +217,14 @@ async fn a_restored_room_says_so_once_and_the_ring_is_handed_over_again() {
     }
     let (frame, mut member) = frame(5, 11, &[]);
     member.saved = Seq(1);
-    conn.lock().frame(Mono(0), &frame, member, false);
+    conn.lock().frame(Mono(0), 1, &frame, member, false);
     let restored = restored_member(2, 3, snapshot(6, 8));
-    assert_eq!(conn.lock().restored(Mono(0), &room(), (Term(4), Tick(8)), &restored), Shown::Stale, "a stale owner");
-    assert_eq!(conn.lock().restored(Mono(0), &room(), (Term(6), Tick(8)), &restored), Shown::Yes);
+    assert_eq!(
+        conn.lock().restored(Mono(0), 1, &room(), (Term(4), Tick(8)), &restored),
+        Shown::Behind(Term(5)),
+        "a stale owner"
+    );
+    assert_eq!(conn.lock().restored(Mono(0), 1, &room(), (Term(6), Tick(8)), &restored), Shown::Yes);
     let waiting = conn.lock().seat.as_ref().and_then(|seat| seat.ring.waiting().map(|e| e.seq));
     assert_eq!(waiting, Some(Seq(3)));
     assert_eq!(give(&conn, 6, 9, &[]), Shown::Yes);
@@ -183,19 +236,23 @@ async fn a_restored_room_says_so_once_and_the_ring_is_handed_over_again() {
 async fn lost_state_is_made_up_for_by_one_snapshot() {
     let (conn, theirs) = connection();
     expect(&conn, room(), 1);
-    conn.attached(attached(5, 10)).expect("expected");
+    assert!(is_taken(&conn, attached(5, 10)));
     enter(&conn, &snapshot(5, 10));
     let (mut lost, member) = frame(5, 11, &tail(1));
     lost.body = Bytes::new();
-    conn.lock().frame(Mono(0), &lost, member, true);
+    conn.lock().frame(Mono(0), 1, &lost, member, true);
     assert_eq!(give(&conn, 5, 12, &tail(2)), Shown::Yes);
     assert!(conn.lock().out.wants_snapshot());
-    let unasked = conn.lock().snapshot(Mono(0), Term(5), Tick(12), &snapshot(5, 12));
+    let unasked = conn.lock().snapshot(Mono(0), 1, (Term(5), Tick(12)), &snapshot(5, 12));
     assert_eq!(unasked, Shown::Stale);
     conn.lock().out.snapshot_asked(Mono(0));
-    assert_eq!(conn.lock().snapshot(Mono(0), Term(5), Tick(11), &snapshot(5, 11)), Shown::Stale, "older than the tail");
-    assert_eq!(conn.lock().snapshot(Mono(0), Term(5), Tick(12), &snapshot(5, 12)), Shown::Yes);
-    assert_eq!(conn.lock().snapshot(Mono(0), Term(5), Tick(12), &snapshot(5, 12)), Shown::Stale, "once");
+    assert_eq!(
+        conn.lock().snapshot(Mono(0), 1, (Term(5), Tick(11)), &snapshot(5, 11)),
+        Shown::Stale,
+        "older than the tail"
+    );
+    assert_eq!(conn.lock().snapshot(Mono(0), 1, (Term(5), Tick(12)), &snapshot(5, 12)), Shown::Yes);
+    assert_eq!(conn.lock().snapshot(Mono(0), 1, (Term(5), Tick(12)), &snapshot(5, 12)), Shown::Stale, "once");
     assert_eq!(give(&conn, 5, 13, &[]), Shown::Yes);
     let words = seen(theirs, conn).await;
     assert_eq!(words, ["joined", "snapshot 5.10", "tail 1", "tail 2", "snapshot 5.12", "frame 5.13"]);
@@ -205,13 +262,13 @@ async fn lost_state_is_made_up_for_by_one_snapshot() {
 fn the_time_before_joined_is_bounded() {
     let (conn, _theirs) = connection();
     expect(&conn, room(), 1);
-    conn.attached(attached(5, 0)).expect("expected");
+    assert!(is_taken(&conn, attached(5, 0)));
     for tick in 1..10_000 {
         let (frame, member) = frame(5, tick, &[0xc0; 4]);
-        conn.lock().frame(Mono(0), &frame, member, false);
+        conn.lock().frame(Mono(0), 1, &frame, member, false);
         let inner = conn.lock();
         let held = inner.seat.as_ref().and_then(|seat| seat.held.as_ref()).expect("held");
-        assert!(held.frames.len() <= 2 * HELD_FRAMES + 1);
+        assert!(held.frames.len() <= 2 * seat::HELD_FRAMES + 1);
         if inner.broken.is_some() {
             return;
         }
@@ -237,16 +294,11 @@ fn only_the_answer_to_the_newest_attempt_gives_a_seat() {
     // It took too long, and the client asked again.
     conn.lock().forget();
     expect(&conn, room(), 2);
-    assert!(conn.attached(attached(5, 10)).is_err(), "the answer to the first attempt");
+    assert!(!is_taken(&conn, attached(5, 10)), "the answer to the first attempt");
     let second = Attached { attempt: 2, generation: Generation(2), ..attached(5, 10) };
-    conn.attached(second).expect("expected");
-    // The first attachment is given back: that of the second stays.
-    let mut first = detach(1, false);
-    conn.lock().give_up(&mut first);
-    assert_eq!(first, detach(1, false));
-    assert!(conn.lock().seat.is_some());
-    let mut own = detach(2, false);
-    conn.lock().give_up(&mut own);
+    assert!(is_taken(&conn, second));
+    let (_, own) = conn.lock().give_up(false).expect("a seat");
+    assert_eq!(own, detach(2, false));
     assert!(conn.lock().seat.is_none());
 }
 
@@ -254,21 +306,18 @@ fn only_the_answer_to_the_newest_attempt_gives_a_seat() {
 fn a_detach_after_a_restore_names_the_newest_attachment() {
     let (conn, _theirs) = connection();
     expect(&conn, room(), 1);
-    conn.attached(attached(5, 10)).expect("expected");
+    assert!(is_taken(&conn, attached(5, 10)));
     enter(&conn, &snapshot(5, 10));
     assert_eq!(
-        conn.lock().restored(Mono(0), &room(), (Term(5), Tick(12)), &restored_member(2, 1, snapshot(5, 12))),
+        conn.lock().restored(Mono(0), 1, &room(), (Term(5), Tick(12)), &restored_member(2, 1, snapshot(5, 12))),
         Shown::Yes
     );
     assert_eq!(conn.lock().take_raised(), Some(Generation(2)));
     assert_eq!(conn.lock().take_raised(), None);
-    let mut leave = detach(1, true);
-    conn.lock().give_up(&mut leave);
-    assert_eq!(leave, detach(2, true));
-    let mut gone = detach(1, false);
-    conn.lock().give_up(&mut gone);
-    assert_eq!(gone, detach(2, false));
-    let late = conn.lock().restored(Mono(0), &room(), (Term(5), Tick(14)), &restored_member(3, 1, snapshot(5, 14)));
+    let give_up = |consented| conn.lock().give_up(consented).map(|(_, detach)| detach);
+    assert_eq!(give_up(true), Some(detach(2, true)));
+    assert_eq!(give_up(false), Some(detach(2, false)));
+    let late = conn.lock().restored(Mono(0), 1, &room(), (Term(5), Tick(14)), &restored_member(3, 1, snapshot(5, 14)));
     assert_eq!(late, Shown::Gone, "whoever restores it is told");
 }
 
@@ -278,12 +327,15 @@ fn a_restore_that_this_socket_cannot_make_up_for_ends_it() {
     for (entered, owed) in [(false, 1), (true, 0)] {
         let (conn, _theirs) = connection();
         expect(&conn, room(), 1);
-        conn.attached(attached(5, 10)).expect("expected");
+        assert!(is_taken(&conn, attached(5, 10)));
         if entered {
             enter(&conn, &snapshot(5, 10));
         }
-        conn.lock().restored(Mono(0), &room(), (Term(5), Tick(12)), &restored_member(2, owed, snapshot(5, 12)));
+        conn.lock().restored(Mono(0), 1, &room(), (Term(5), Tick(12)), &restored_member(2, owed, snapshot(5, 12)));
         assert!(conn.lock().is_broken());
         assert!(matches!(conn.lock().take_broken(), Some(Broken::Behind)));
     }
 }
+
+#[path = "conn/change_tests.rs"]
+mod change;

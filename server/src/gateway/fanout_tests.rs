@@ -2,10 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "a test runs its own task")]
 
-use std::{
-    sync::OnceLock,
-    task::{Context, Waker},
-};
+use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -14,8 +11,8 @@ use tokio::io::AsyncReadExt as _;
 
 use super::*;
 use crate::{
-    gateway::{conn::Expected, outgoing::Bounds},
-    link::{FrameMember, RestoredMember},
+    gateway::outgoing::Bounds,
+    link::{Attach, FrameMember, GatewayId, Mode, RestoredMember},
     runtime::Clock,
 };
 
@@ -28,8 +25,35 @@ fn shared() -> Arc<Shared> {
         conns: Arc::new(Slab::new()),
         clock: Clock::system(),
         metrics: Metrics::new(),
-        uplink: OnceLock::new(),
+        tables: Tables::default(),
+        shards: 16,
     })
+}
+
+fn link(uplink: &Arc<Busy>) -> Arc<Link> {
+    Link::open(1, uplink.clone())
+}
+
+fn idle() -> Arc<Busy> {
+    Arc::new(Busy { busy: Mutex::new(0), got: Mutex::new(Vec::new()) })
+}
+
+fn attach(conn: ConnId) -> Attach {
+    Attach {
+        gateway: GatewayId(0),
+        conn,
+        attempt: 1,
+        room: room(),
+        mode: Mode::Join,
+        player: tenure_shared::PlayerId::new("anna").expect("id"),
+        options: Bytes::new(),
+        seat: None,
+        rejoin: false,
+        generation: Generation(0),
+        first: Seq(1),
+        shown: (Term(0), Tick(0)),
+        table: None,
+    }
 }
 
 fn attached(conn: ConnId) -> Attached {
@@ -74,16 +98,17 @@ async fn when_it_is_behind_state_is_lost_first_and_tails_never() {
     };
     let (ours, mut theirs) = tokio::io::duplex(1 << 20);
     let conn = shared.conns.insert(|id| Conn::new(id, Box::new(ours), bounds));
-    conn.lock().expect(Expected { room: room(), floor: (Term(0), Tick(0)), attempt: 1 });
-    conn.attached(attached(conn.id)).expect("expected");
+    let link = link(&idle());
+    conn.lock().expect(&link, 16, &mut attach(conn.id), false);
+    assert!(matches!(conn.attached(Mono(0), &link, &shared.tables, attached(conn.id)), Taken::Yes));
     conn.lock().release(&mut Context::from_waker(Waker::noop()), Mono(0), &Bytes::new(), &Bytes::new(), &Bytes::new());
 
     let (fan_out, mut tasks) = FanOut::new(1, &shared);
     for tick in 1..=MAILBOX as u64 {
-        assert!(fan_out.send(frame(conn.id, tick)).is_ok(), "{tick}");
+        assert!(fan_out.send(link.clone(), frame(conn.id, tick)).is_ok(), "{tick}");
     }
     let over = frame(conn.id, MAILBOX as u64 + 1);
-    let Err(Refused::Full(ToGateway::Frame(back))) = fan_out.send(over) else { panic!("taken") };
+    let Err(Refused::Full(ToGateway::Frame(back))) = fan_out.send(link.clone(), over) else { panic!("taken") };
     assert_eq!(back.members.len(), 1);
     let stop = Shutdown::new();
     let lane = tokio::spawn(tasks.remove(0).run(stop.clone()));
@@ -124,9 +149,9 @@ impl Uplink for Busy {
 async fn seats_of_sockets_that_are_gone_are_given_back_even_to_a_busy_node() {
     let shared = shared();
     let node = Arc::new(Busy { busy: Mutex::new(3), got: Mutex::new(Vec::new()) });
-    assert!(shared.uplink.set(node.clone()).is_ok());
+    let link = link(&node);
     let (fan_out, mut tasks) = FanOut::new(1, &shared);
-    fan_out.send(ToGateway::Attached(attached(ConnId(77)))).expect("taken");
+    fan_out.send(link.clone(), ToGateway::Attached(attached(ConnId(77)))).expect("taken");
     let stop = Shutdown::new();
     let lane = tokio::spawn(tasks.remove(0).run(stop.clone()));
     while node.got.lock().is_empty() {
@@ -142,7 +167,7 @@ async fn seats_of_sockets_that_are_gone_are_given_back_even_to_a_busy_node() {
 async fn a_restored_room_hears_of_sockets_that_are_gone() {
     let shared = shared();
     let node = Arc::new(Busy { busy: Mutex::new(0), got: Mutex::new(Vec::new()) });
-    assert!(shared.uplink.set(node.clone()).is_ok());
+    let link = link(&node);
     let bounds = Bounds {
         bytes: 1 << 20,
         resync_after: std::time::Duration::from_secs(60),
@@ -156,7 +181,9 @@ async fn a_restored_room_hears_of_sockets_that_are_gone() {
         RestoredMember { conn, seat, generation, owed, snapshot: Bytes::new() }
     };
     let members = vec![member(ConnId(77), 1), member(conn.id, 2)];
-    fan_out.send(ToGateway::Restored { room: room(), term: Term(1), tick: Tick(3), members }).expect("taken");
+    fan_out
+        .send(link.clone(), ToGateway::Restored { room: room(), term: Term(1), tick: Tick(3), members })
+        .expect("taken");
     let stop = Shutdown::new();
     let lane = tokio::spawn(tasks.remove(0).run(stop.clone()));
     while node.got.lock().len() < 2 {
@@ -173,7 +200,7 @@ async fn a_restored_room_hears_of_sockets_that_are_gone() {
 async fn detaches_that_nobody_takes_hold_the_lane_up_and_none_is_lost() {
     let shared = shared();
     let node = Arc::new(Busy { busy: Mutex::new(u32::MAX), got: Mutex::new(Vec::new()) });
-    assert!(shared.uplink.set(node.clone()).is_ok());
+    let link = link(&node);
     let (fan_out, mut tasks) = FanOut::new(1, &shared);
     let stop = Shutdown::new();
     let lane = tokio::spawn(tasks.remove(0).run(stop.clone()));
@@ -182,7 +209,7 @@ async fn detaches_that_nobody_takes_hold_the_lane_up_and_none_is_lost() {
     // More than may wait as detaches: the rest waits as messages, and at last the node is told that this gateway is full.
     let mut refused = 0;
     while refused < 1_000 {
-        match fan_out.send(one(next)) {
+        match fan_out.send(link.clone(), one(next)) {
             Ok(()) => (next, refused) = (next + 1, 0),
             Err(_) => {
                 refused += 1;
@@ -200,4 +227,46 @@ async fn detaches_that_nobody_takes_hold_the_lane_up_and_none_is_lost() {
     assert_eq!(seats, (0..next).collect());
     stop.stop();
     lane.await.expect("ended");
+}
+
+#[tokio::test]
+async fn seats_leave_a_link_behind_what_it_brought_before() {
+    let shared = shared();
+    let link = link(&idle());
+    let bounds = Bounds {
+        bytes: 1 << 20,
+        resync_after: std::time::Duration::from_secs(60),
+        close_after: std::time::Duration::from_secs(60),
+    };
+    let (ours, mut theirs) = tokio::io::duplex(1 << 10);
+    let conn = shared.conns.insert(|id| Conn::new(id, Box::new(ours), bounds));
+    conn.lock().expect(&link, 16, &mut attach(conn.id), false);
+    assert!(matches!(conn.attached(Mono(0), &link, &shared.tables, attached(conn.id)), Taken::Yes));
+    conn.lock().release(&mut Context::from_waker(Waker::noop()), Mono(0), &Bytes::new(), &Bytes::new(), &Bytes::new());
+    let (fan_out, tasks) = FanOut::new(3, &shared);
+    let shard = room().shard(16);
+    fan_out.send(link.clone(), frame(conn.id, 1)).expect("taken");
+    let moved = |shard, term| ToGateway::Moved { shard, term: Term(term), to: None };
+    fan_out.send(link.clone(), moved(ShardId((shard.0 + 1) % 16), 1)).expect("taken");
+    fan_out.send(link.clone(), frame(conn.id, 2)).expect("taken");
+    fan_out.send(link.clone(), moved(shard, 1)).expect("taken");
+    fan_out.send(link.clone(), frame(conn.id, 3)).expect("taken");
+    let stop = Shutdown::new();
+    let lanes: Vec<_> = tasks.into_iter().map(|lane| tokio::spawn(lane.run(stop.clone()))).collect();
+    while conn.lock().is_on(link.id) || fan_out.lanes.iter().any(|lane| lane.waiting.load(Ordering::Relaxed) > 0) {
+        tokio::task::yield_now().await;
+    }
+    stop.stop();
+    for lane in lanes {
+        lane.await.expect("ended");
+    }
+    assert!(link.seats.shards().is_empty(), "nobody is on it");
+    drop((conn, shared, fan_out));
+    let mut bytes = Vec::new();
+    theirs.read_to_end(&mut bytes).await.expect("read");
+    assert_eq!(
+        bytes,
+        [&[0x82, 4][..], b"BT", &[0, 1], &[0x82, 4], b"BT", &[0, 2]].concat(),
+        "two frames, not the third"
+    );
 }

@@ -1,7 +1,7 @@
 //! Metrics of the gateway (descriptions: `telemetry`), and handles for what is counted on the hot path. No label carries
 //! anything that a client chose.
 
-use metrics::{Counter, Gauge, counter, gauge};
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 use tenure_shared::codes::CloseCode;
 
 /// Sockets that are open.
@@ -24,6 +24,16 @@ pub(super) const LOST: &str = "tenure_gateway_lost_frames_total";
 pub(super) const REFUSED: &str = "tenure_gateway_refused_total";
 /// Snapshots asked for because a client had been too slow, or by the client.
 pub(super) const RESYNCS: &str = "tenure_gateway_resyncs_total";
+/// Seats that another owner took up, on the same socket.
+pub(super) const REATTACHES: &str = "tenure_gateway_reattaches_total";
+/// Seats between owners.
+pub(super) const BETWEEN: &str = "tenure_gateway_seats_between_owners";
+/// How long seats were between owners.
+pub(super) const BETWEEN_SECONDS: &str = "tenure_gateway_between_owners_seconds";
+/// Client messages refused while their seat was between owners.
+pub(super) const BETWEEN_REFUSED: &str = "tenure_gateway_between_owners_refused_total";
+/// Nodes told that a higher term of a shard was seen.
+pub(super) const TERM_SEEN: &str = "tenure_gateway_term_seen_total";
 /// Client messages.
 pub(super) const MESSAGES: &str = "tenure_gateway_messages_total";
 
@@ -38,6 +48,11 @@ pub(super) struct Metrics {
     pub(super) refused: Counter,
     pub(super) resyncs: Counter,
     pub(super) messages: Counter,
+    pub(super) reattaches: Counter,
+    pub(super) between: Gauge,
+    pub(super) between_seconds: Histogram,
+    pub(super) between_refused: Counter,
+    pub(super) term_seen: Counter,
 }
 
 impl Metrics {
@@ -51,7 +66,28 @@ impl Metrics {
             refused: counter!(REFUSED),
             resyncs: counter!(RESYNCS),
             messages: counter!(MESSAGES),
+            reattaches: counter!(REATTACHES),
+            between: gauge!(BETWEEN),
+            between_seconds: histogram!(BETWEEN_SECONDS),
+            between_refused: counter!(BETWEEN_REFUSED),
+            term_seen: counter!(TERM_SEEN),
         }
+    }
+}
+
+/// A seat between owners; counted as long as it lives.
+pub(super) struct Between(Gauge);
+
+impl Between {
+    pub(super) fn new(metrics: &Metrics) -> Self {
+        metrics.between.increment(1.0);
+        Self(metrics.between.clone())
+    }
+}
+
+impl Drop for Between {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
     }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! | file | what lives there |
 //! |---|---|
-//! | `accept`, `admission`, `upgrade`, `pages` | HTTP: who gets in, and the browser's files |
+//! | `accept`, `admission`, `forwarded`, `upgrade`, `pages` | HTTP: who gets in, and the browser's files |
 //! | `conn`, `outgoing`, `frame`, `slab` | a connection as others see it; all its bytes leave through `outgoing` |
 //! | `fanout` | rooms' frames, written straight to the sockets |
+//! | `router` | which node has a room, and the links to all nodes |
 //! | `task`, `reader` | the connection's own task: reads, times, effects |
 //! | `state` | what the protocol does, without I/O |
 //! | `sessions`, `auth` | resume tokens, login tokens |
-//! | `ring`, `rate` | unsaved messages, rate limits |
+//! | `ring`, `rate`, `tables` | unsaved messages, rate limits, name tables of several builds of a game |
 //!
 //! What is not here: a game's types. Payloads and component values are bytes whose form alone is checked.
 
@@ -17,6 +18,7 @@ mod admission;
 mod auth;
 mod conn;
 mod fanout;
+mod forwarded;
 mod frame;
 mod metrics;
 mod outgoing;
@@ -24,18 +26,16 @@ mod pages;
 mod rate;
 mod reader;
 mod ring;
+mod router;
 mod sessions;
 mod slab;
 mod state;
 mod stop;
+mod tables;
 mod task;
 mod upgrade;
 
-use std::{
-    io,
-    net::SocketAddr,
-    sync::{Arc, OnceLock},
-};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use tenure_shared::msgpack;
 use tokio::net::TcpListener;
@@ -47,7 +47,7 @@ pub use sessions::StoreCalls;
 
 use crate::{
     config::GatewayConfig,
-    link::Node,
+    link::{Dial, Directory},
     runtime::{Clock, Rng, Shutdown, Tasks, net::Listener, tasks::Kind},
     store::{Command, Reply},
 };
@@ -70,8 +70,10 @@ pub struct GatewayParts {
     pub server: String,
     /// Region of rooms that are asked for without one.
     pub region: String,
-    /// The room host.
-    pub node: Arc<dyn Node>,
+    /// Where rooms are.
+    pub directory: Arc<dyn Directory>,
+    /// How their nodes are reached.
+    pub dial: Arc<dyn Dial>,
     /// The store.
     pub store: StoreCalls,
     /// Time.
@@ -146,7 +148,8 @@ impl Gateway {
 }
 
 async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
-    let GatewayParts { config, auth, unsaved, server, region, node, store, clock, rng, tasks, assets } = parts;
+    let GatewayParts { config, auth, unsaved, server, region, directory, dial, store, clock, rng, tasks, assets } =
+        parts;
     let secret = guest_secret(&store, &rng).await?;
     let auth = auth::Auth::new(&auth, config.guests, secret.as_bytes())?;
     let conns = Arc::new(Slab::<Conn>::new());
@@ -155,16 +158,17 @@ async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
         conns: conns.clone(),
         clock: clock.clone(),
         metrics: metrics.clone(),
-        uplink: OnceLock::new(),
+        tables: tables::Tables::default(),
+        shards: directory.shards(),
     });
     let lanes = match config.fanout_tasks {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         some => some,
     };
     let (fan_out, lane_tasks) = fanout::FanOut::new(lanes, &shared);
-    let uplink = node.connect(Arc::new(fan_out));
-    let gateway = crate::link::GatewayId(0);
-    let uplink = shared.uplink.get_or_init(|| uplink).clone();
+    let router = router::Router::new(directory, dial, clock.clone(), rng.fork(), Arc::new(fan_out));
+    let routing = router.clone().run(tasks.shutdown().clone());
+    tasks.spawn("gateway_router", Kind::Essential, routing);
     for lane in lane_tasks {
         // Not within the runtime's budget per task: it would stop writes after 128 and count the sockets as blocked. To the end of
         // the node, not of the gateway: seats that are taken while it stops must be given back.
@@ -203,8 +207,9 @@ async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
         sessions: sessions::Sessions::new(store, clock.clone(), rng.fork()),
         clock,
         rng,
-        gateway,
-        uplink,
+        // Stamped by the link.
+        gateway: crate::link::GatewayId(0),
+        router,
         conns,
         metrics,
     });
@@ -212,6 +217,7 @@ async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
         site,
         admission: admission::Admission::new(config.sockets, config.sockets_per_address, config.count_loopback),
         origins: upgrade::Origins::new(&config.origins),
+        proxies: forwarded::Proxies::new(&config.trusted_proxies),
         assets,
         handshake: config.handshake_timeout,
         tasks,

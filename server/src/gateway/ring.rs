@@ -94,17 +94,28 @@ impl Ring {
         }
     }
 
-    /// Everything kept is to be handed over again, from the number that the room is owed. `false` if the room wants something that
+    /// The number of the first message that may still be here.
+    pub(super) fn first(&self) -> Seq {
+        self.from
+    }
+
+    /// What is kept is to be handed over again, from the number that the room is owed. `false` if the room wants something that
     /// is not here: then nothing may be handed over, since it would overtake what is missing. (Numbers missing above the first one
-    /// kept were refused to the client; the room is not owed those.)
+    /// kept were refused to the client; the room is not owed those.) What the room has but has not saved stays here.
     #[must_use]
     pub(super) fn replay(&mut self, owed: Seq) -> bool {
         if owed < self.from {
             return false;
         }
-        self.trim(Seq(owed.0.saturating_sub(1)));
-        self.sent = 0;
+        self.sent = self.entries.partition_point(|entry| entry.seq < owed);
         true
+    }
+
+    /// Gives every message the number that its kind has in another table.
+    pub(super) fn translate(&mut self, kind: impl Fn(bool, u16) -> u16) {
+        for entry in &mut self.entries {
+            entry.kind = kind(entry.request.is_some(), entry.kind);
+        }
     }
 
     /// The next message to hand over.
@@ -169,6 +180,8 @@ mod tests {
             ring.handed_over(seq);
         }
         assert_eq!(seen, [3, 4, 5, 6]);
+        assert_eq!(ring.numbers(), [1, 2, 3, 4, 5, 6], "it is not saved yet");
+        assert_eq!(ring.first(), Seq(1));
         ring.trim(Seq(9));
         assert!(ring.waiting().is_none());
         assert_eq!((ring.bytes, ring.sent), (0, 0));

@@ -47,7 +47,8 @@ impl Sessions {
     pub(super) async fn answer(self, ask: Ask) -> Stored {
         let limit = self.clock.sleep(LIMIT);
         // A lost acknowledgement is not a failure of anything else: nobody waits for it.
-        let failed = if matches!(ask, Ask::Acknowledge { .. }) { Stored::Acknowledged } else { Stored::Failed };
+        let nobodys = matches!(ask, Ask::Acknowledge { .. } | Ask::Reseat { .. });
+        let failed = if nobodys { Stored::Acknowledged } else { Stored::Failed };
         let answer = self.find_out(ask);
         tokio::select! {
             biased;
@@ -64,6 +65,9 @@ impl Sessions {
             }
             Ask::Open { player, room, seat, options } => self.open(player, room, seat, options).await,
             Ask::Turn { session, token, seat } => self.turn(session, token, seat).await,
+            Ask::Reseat { player, room, from, to } => {
+                self.reseat(&player, &room, from, to).await.map(|()| Stored::Acknowledged)
+            }
             Ask::Acknowledge { player, room, token } => {
                 self.acknowledge(player, room, &token).await.map(|()| Stored::Acknowledged)
             }
@@ -115,6 +119,21 @@ impl Sessions {
                 }
                 Some(other) => session = other,
                 None => session = Session { version: 0, ..session },
+            }
+        }
+        Err(Lost)
+    }
+
+    /// The seat has another number: its session goes on with it, tokens and all. One that is of yet another seat stays.
+    async fn reseat(&self, player: &PlayerId, room: &RoomId, from: SeatId, to: SeatId) -> Result<(), Lost> {
+        for _ in 0..TRIES {
+            let Some(session) = self.load(player, room).await?.filter(|session| session.seat == from.0) else {
+                return Ok(());
+            };
+            let seen = session.version;
+            let moved = Session { seat: to.0, version: seen + 1, ..session };
+            if self.put(player, room, seen, Some(moved)).await? {
+                return Ok(());
             }
         }
         Err(Lost)

@@ -17,18 +17,19 @@ use tenure_shared::codes::CloseCode;
 
 use super::{
     auth::Auth,
-    conn::{self, Conn, Note},
-    metrics::Metrics,
+    conn::{Conn, Note, Seat},
+    metrics::{self, Metrics},
     outgoing::{self, Broken},
     rate::{Creates, Gcra},
     reader::{Incoming, Reader},
     ring::UnsavedBounds,
+    router::{Link, Router},
     sessions::Sessions,
     slab::Slab,
     state::{Ask, Effect, Machine, Rules, Stored, View},
 };
 use crate::{
-    link::{GatewayId, ToGateway, ToNode, Uplink},
+    link::{GatewayId, ToGateway, ToNode},
     runtime::{Clock, Mono, Rng},
 };
 use ending::End;
@@ -65,7 +66,7 @@ pub(super) struct Site {
     pub(super) clock: Clock,
     pub(super) rng: Rng,
     pub(super) gateway: GatewayId,
-    pub(super) uplink: Arc<dyn Uplink>,
+    pub(super) router: Arc<Router>,
     pub(super) conns: Arc<Slab<Conn>>,
     pub(super) metrics: Metrics,
 }
@@ -77,6 +78,7 @@ impl Site {
             auth: &self.auth,
             creates: &self.creates,
             rng: &self.rng,
+            directory: &*self.router.directory,
             gateway: self.gateway,
             conn: conn.id,
             loopback,
@@ -101,10 +103,14 @@ struct Task {
     /// Questions to the store: at most one per state of the machine, and an acknowledgement.
     asks: VecDeque<Ask>,
     answer: Option<Answer>,
-    /// Detaches that the node has not taken yet; at most one per seat that this socket had.
-    detaches: VecDeque<ToNode>,
-    /// The detach of a player who leaves: it waits until the ring is handed over.
-    leave: Option<ToNode>,
+    /// Detaches that a node has not taken yet; at most one per seat that this socket had.
+    detaches: VecDeque<(Arc<Link>, ToNode)>,
+    /// A player leaves: his detach waits until the ring is handed over.
+    leave: bool,
+    /// Where the note came from that is being looked at.
+    from: Option<Arc<Link>>,
+    /// Since when the seat is between owners.
+    between: Option<(Mono, metrics::Between)>,
     messages: Gcra,
     bytes: Gcra,
     heard: Mono,
@@ -136,7 +142,9 @@ pub(super) async fn serve(site: Arc<Site>, conn: Arc<Conn>, peer: IpAddr, part: 
         asks: VecDeque::new(),
         answer: None,
         detaches: VecDeque::new(),
-        leave: None,
+        leave: false,
+        from: None,
+        between: None,
         messages: Gcra::new(second, u64::from(limits.messages_per_second), u64::from(limits.messages_burst)),
         // The largest message must fit, however small the rate.
         bytes: Gcra::new(second, per_second, per_second.max(2 * limits.client_message as u64)),
@@ -195,6 +203,20 @@ impl Task {
                 tracing::debug!(conn = self.conn.id.0, ?code, reason, "a close came for a socket that is closing");
             }
             Note::Node(note) => self.step(cx, now, |machine, view, out| machine.node(view, note, out)),
+            Note::Attached(attached, link) => {
+                self.from = Some(link);
+                self.step(cx, now, |machine, view, out| machine.node(view, ToGateway::Attached(attached), out));
+                self.from = None;
+            }
+            Note::Again { attempt, lost } => {
+                self.step(cx, now, |machine, view, out| machine.again(view, attempt, lost, out));
+            }
+            Note::Off { gone } => {
+                // The machine says it again to the next owner.
+                let said = !std::mem::take(&mut self.leave);
+                self.step(cx, now, |machine, view, out| machine.off(view, gone, said, out));
+            }
+            Note::Route => self.step(cx, now, |machine, view, _| machine.route(view)),
             Note::Restart { at, retry } => self.restart = Some((at, retry)),
         }
     }
@@ -270,7 +292,7 @@ impl Task {
             self.step(cx, now, |machine, _, out| machine.close(CloseCode::Unauthorised, "no login in time", out));
         }
         if self.machine.deadline().is_some_and(|by| now >= by) {
-            self.step(cx, now, |machine, _, out| machine.timeout(out));
+            self.step(cx, now, |machine, view, out| machine.timeout(view, out));
         }
         let limits = &self.site.limits;
         if now.since(self.heard) >= limits.idle_timeout {

@@ -35,6 +35,8 @@ pub enum ToNode {
         gateway: GatewayId,
         /// For whom.
         conn: ConnId,
+        /// The sender's number of this question; it comes back with the answer.
+        attempt: u32,
         /// The game.
         kind: String,
         /// The region.
@@ -136,8 +138,12 @@ pub enum ToGateway {
     Found {
         /// For whom.
         conn: ConnId,
+        /// From the question.
+        attempt: u32,
         /// A room, if there is one.
         room: Option<RoomId>,
+        /// Whether it is not there yet: only its name was made, for this player, who is about to create it.
+        new: bool,
     },
     /// Answer to [`ToNode::Attach`].
     Attached(Attached),

@@ -7,9 +7,11 @@
 mod directory;
 mod message;
 pub mod net;
+mod sole;
 
 pub use directory::{Address, Dial, Directory, Owner};
 pub use message::*;
+pub use sole::Sole;
 
 use crate::runtime::mailbox::Refused;
 

@@ -191,6 +191,7 @@ impl Ownership {
             tracing::warn!(%shard, %term, "a term was seen that the store's clock cannot have made: ignored");
             return;
         }
+        // When the mailbox is full it is counted, and whoever saw the term meets the lower one again and says so again.
         drop(self.0.requests.try_send(Request::TermSeen(shard, term)));
     }
 

@@ -67,6 +67,11 @@ metrics! {
     Counter "tenure_gateway_stale_frames_total" [] "Frames that were not shown: older than what was shown, or of a room already left.";
     Counter "tenure_gateway_lost_frames_total" [] "Frames whose state was dropped because writing was behind; a snapshot follows.";
     Counter "tenure_gateway_resyncs_total" [] "Snapshots for clients that had been too slow, or asked for one.";
+    Counter "tenure_gateway_reattaches_total" [] "Seats that another owner took up, on the same socket.";
+    Gauge "tenure_gateway_seats_between_owners" [] "Seats whose room changes hands: their sockets are open, their messages are kept.";
+    Histogram "tenure_gateway_between_owners_seconds" [] "How long seats were between owners, until the next one took them up.";
+    Counter "tenure_gateway_between_owners_refused_total" [] "Messages of clients refused while their seat was between owners; the client was told.";
+    Counter "tenure_gateway_term_seen_total" [] "Nodes told that a higher term of a shard was seen than the one they serve for.";
 
     Gauge "tenure_link_open" ["side"] "Links between processes that are open; `side` says which end is here: gateway or node.";
     Counter "tenure_link_messages_total" ["side", "direction"] "Messages over links, pings included on the way in.";

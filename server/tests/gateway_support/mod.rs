@@ -9,7 +9,9 @@
 )]
 
 mod client;
+mod cluster;
 mod node;
+pub mod owners;
 mod store;
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
@@ -27,7 +29,8 @@ use tokio::{
 };
 
 pub use client::{Client, Ended, Raw, client_frame};
-pub use node::{FakeNode, frame_body, snapshot_of};
+pub use cluster::{Cluster, SHARDS};
+pub use node::{FakeNode, HASH, frame_body, snapshot_of};
 pub use store::FakeStore;
 
 pub const NOW: Wall = Wall(1_764_446_400_000_000);
@@ -76,7 +79,9 @@ impl Listener for Pipes {
 
 pub struct Rig {
     pub gateway: Gateway,
+    /// The first node.
     pub node: Arc<FakeNode>,
+    pub cluster: Arc<Cluster>,
     pub store: Arc<FakeStore>,
     /// The hand of the clock, unless the machine's is used.
     pub hand: Option<ManualClock>,
@@ -92,17 +97,25 @@ pub struct Setup {
     pub manual: bool,
     /// Bytes of an in-memory connection, instead of TCP.
     pub pipe: Option<usize>,
+    pub nodes: usize,
 }
 
-impl Rig {
-    pub async fn new(change: impl FnOnce(&mut Setup)) -> Self {
-        let mut setup = Setup {
+impl Setup {
+    fn new() -> Self {
+        Self {
             config: GatewayConfig { listen: SocketAddr::from(([127, 0, 0, 1], 0)), ..GatewayConfig::default() },
             auth: AuthConfig { secret: Some(SECRET.to_vec()), ..AuthConfig::default() },
             unsaved: UnsavedBounds::default(),
             manual: false,
             pipe: None,
-        };
+            nodes: 1,
+        }
+    }
+}
+
+impl Rig {
+    pub async fn new(change: impl FnOnce(&mut Setup)) -> Self {
+        let mut setup = Setup::new();
         change(&mut setup);
         let (clock, hand) = if setup.manual {
             let (clock, hand) = Clock::manual(NOW);
@@ -110,8 +123,24 @@ impl Rig {
         } else {
             (Clock::system(), None)
         };
-        let node = FakeNode::new();
-        let store = Arc::new(FakeStore::default());
+        let cluster = Cluster::new(setup.nodes);
+        Self::on(cluster, Arc::new(FakeStore::default()), setup, clock, hand).await
+    }
+
+    /// Another gateway of the same cluster.
+    pub async fn another(&self) -> Self {
+        let setup = Setup::new();
+        Self::on(self.cluster.clone(), self.store.clone(), setup, Clock::system(), None).await
+    }
+
+    async fn on(
+        cluster: Arc<Cluster>,
+        store: Arc<FakeStore>,
+        setup: Setup,
+        clock: Clock,
+        hand: Option<ManualClock>,
+    ) -> Self {
+        let node = cluster.nodes[0].clone();
         let tasks = Tasks::new(Shutdown::new());
         let parts = GatewayParts {
             config: setup.config,
@@ -119,7 +148,8 @@ impl Rig {
             unsaved: setup.unsaved,
             server: "node-1".to_owned(),
             region: "eu".to_owned(),
-            node: Arc::new(node::Door(node.clone())),
+            directory: cluster.clone(),
+            dial: cluster.clone(),
             store: store.calls(),
             clock: clock.clone(),
             rng: Rng::seeded(7),
@@ -133,7 +163,7 @@ impl Rig {
                 (Gateway::start_on(Pipes { incoming }, parts).await, Some((sender, bytes)))
             }
         };
-        Self { gateway: gateway.expect("started"), node, store, hand, clock, tasks, pipes }
+        Self { gateway: gateway.expect("started"), node, cluster, store, hand, clock, tasks, pipes }
     }
 
     pub fn addr(&self) -> SocketAddr {

@@ -1,7 +1,7 @@
 //! A room host without worlds: it seats players as the contract says and shows what the test tells it to show.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -18,10 +18,14 @@ use tenure::{
     runtime::mailbox::Refused,
 };
 use tenure_shared::{
-    Generation, PlayerId, RoomId, SeatId, Seq, Term, Tick,
+    Generation, PlayerId, RoomId, SeatId, Seq, ShardId, Term, Tick,
     codes::{CloseCode, ErrorCode},
-    wire::ServerMessage,
+    wire::{ServerMessage, TableRow},
 };
+
+use super::cluster::SHARDS;
+
+pub const HASH: u64 = 0x1122_3344_5566_7788;
 
 #[derive(Clone, Debug)]
 pub struct SeatState {
@@ -29,6 +33,10 @@ pub struct SeatState {
     pub generation: Generation,
     pub conn: ConnId,
     pub connected: bool,
+    /// Through which link.
+    pub link: u32,
+    /// Last message applied.
+    pub applied: u64,
 }
 
 #[derive(Default)]
@@ -51,7 +59,18 @@ pub struct State {
     pub found: Vec<RoomId>,
     /// What a resumed seat is owed.
     pub owed: u64,
-    downlink: Option<Arc<dyn Downlink>>,
+    /// Seats are owed what comes after the last message applied, instead.
+    pub follows: bool,
+    /// The checkpoint that rooms were restored from.
+    pub restored: Option<(u64, u64)>,
+    /// Of rooms whose shard it does not own.
+    pub foreign: BTreeSet<RoomId>,
+    pub hash: u64,
+    pub table: Option<Arc<Vec<TableRow>>>,
+    pub terms_seen: Vec<(ShardId, Term)>,
+    /// Whether a room that was found is new.
+    pub new: bool,
+    downlinks: BTreeMap<u32, Arc<dyn Downlink>>,
 }
 
 pub struct FakeNode {
@@ -82,7 +101,7 @@ pub fn encode(message: &ServerMessage<'_>) -> Bytes {
 impl FakeNode {
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State { term: 5, tick: 10, owed: 1, ..State::default() }),
+            state: Mutex::new(State { term: 5, tick: 10, owed: 1, hash: HASH, ..State::default() }),
             full: AtomicBool::new(false),
             silent: AtomicBool::new(false),
         })
@@ -93,29 +112,63 @@ impl FakeNode {
     }
 
     pub fn send(&self, message: ToGateway) {
-        let downlink = self.state.lock().downlink.clone().expect("connected");
+        let downlink = self.state.lock().downlinks.values().last().cloned().expect("connected");
         downlink.send(message).expect("taken");
+    }
+
+    /// The links break; what the node thinks of its seats is its own affair.
+    pub fn break_links(&self) {
+        let links = std::mem::take(&mut self.state.lock().downlinks);
+        links.values().for_each(|link| link.broken("as the test wants it"));
+    }
+
+    /// How many links there are.
+    pub fn links(&self) -> usize {
+        self.state.lock().downlinks.len()
+    }
+
+    /// Takes over a room with the seats that another has, as of a checkpoint in which so much was applied.
+    pub fn takes_over(&self, from: &FakeNode, room: &RoomId, term: u64, tick: u64, saved: u64) {
+        let seats = from.state.lock().rooms[room].seats.clone();
+        let mut state = self.state.lock();
+        (state.term, state.tick, state.restored, state.follows) = (term, tick, Some((term, tick)), true);
+        state.foreign.remove(room);
+        let restored = state.rooms.entry(room.clone()).or_default();
+        let old = |(player, seat): (PlayerId, SeatState)| {
+            (player, SeatState { connected: false, applied: saved, link: 0, ..seat })
+        };
+        restored.seats = seats.into_iter().map(old).collect();
+        restored.inputs.clear();
     }
 
     /// A tick of the room, with state of `bytes` ops; `tail` gives each player's tail and saved mark.
     pub fn tick(&self, room: &RoomId, bytes: usize, tail: impl Fn(&PlayerId) -> (Vec<u8>, u64)) -> u64 {
-        let (frame, tick) = {
+        let (frames, tick) = {
             let mut state = self.state.lock();
             state.tick += 1;
             let (term, tick) = (state.term, state.tick);
-            let mut tails = Vec::new();
-            let mut members = Vec::new();
-            for (player, seat) in state.rooms[room].seats.iter().filter(|(_, seat)| seat.connected) {
-                let (tail, saved) = tail(player);
-                let start = tails.len() as u32;
-                tails.extend_from_slice(&tail);
-                members.push(FrameMember { conn: seat.conn, saved: Seq(saved), start, end: tails.len() as u32 });
+            let mut frames = Vec::new();
+            for (link, downlink) in &state.downlinks {
+                let mut tails = Vec::new();
+                let mut members = Vec::new();
+                let here = |seat: &&SeatState| seat.connected && seat.link == *link;
+                for (player, seat) in &state.rooms[room].seats {
+                    let Some(seat) = Some(seat).filter(here) else { continue };
+                    let (tail, saved) = tail(player);
+                    let start = tails.len() as u32;
+                    tails.extend_from_slice(&tail);
+                    members.push(FrameMember { conn: seat.conn, saved: Seq(saved), start, end: tails.len() as u32 });
+                }
+                let body = frame_body(term, tick, bytes);
+                let (term, tails) = (Term(term), tails.into());
+                let frame = Frame { room: room.clone(), term, tick: Tick(tick), body, tails, members };
+                frames.push((downlink.clone(), frame));
             }
-            let body = frame_body(term, tick, bytes);
-            let (term, tails) = (Term(term), tails.into());
-            (Frame { room: room.clone(), term, tick: Tick(tick), body, tails, members }, tick)
+            (frames, tick)
         };
-        self.send(ToGateway::Frame(frame));
+        for (downlink, frame) in frames {
+            downlink.send(ToGateway::Frame(frame)).expect("taken");
+        }
         tick
     }
 
@@ -144,9 +197,13 @@ impl FakeNode {
         state.rooms.get(room).map(|room| room.inputs.iter().map(|i| i.seq.0).collect()).unwrap_or_default()
     }
 
-    fn attach(state: &mut State, attach: Attach) -> Vec<ToGateway> {
+    fn attach(state: &mut State, link: u32, attach: Attach) -> Vec<ToGateway> {
         state.attaches.push(attach.clone());
-        let Attach { conn, attempt, room, mode, player, .. } = attach;
+        let Attach { conn, attempt, room, mode, player, first, shown, rejoin, generation, .. } = attach;
+        if state.foreign.contains(&room) {
+            let (shard, term) = (room.shard(SHARDS), Term(0));
+            return vec![ToGateway::NotOwner { conn, attempt, shard, term }];
+        }
         let refuse = |code| {
             let message = "as the test wants it".to_owned();
             vec![ToGateway::Refused { conn, attempt, code, message, retry_after: None }]
@@ -156,7 +213,9 @@ impl FakeNode {
             (Mode::Create, true) => return refuse(ErrorCode::RoomExists),
             _ => {}
         }
-        let (term, tick, owed) = (Term(state.term), Tick(state.tick), Seq(state.owed));
+        let (term, tick, owed, follows) = (Term(state.term), Tick(state.tick), Seq(state.owed), state.follows);
+        let restored = state.restored.map(|(term, tick)| (Term(term), Tick(tick)));
+        let (hash, table) = (state.hash, state.table.clone().filter(|_| attach.table != Some(state.hash)));
         let seats = state.rooms.entry(room.clone()).or_default();
         if seats.full && !seats.seats.contains_key(&player) {
             return refuse(ErrorCode::RoomFull);
@@ -169,12 +228,17 @@ impl FakeNode {
                     let (code, reason) = (CloseCode::Superseded, "another socket took this seat".to_owned());
                     out.push(ToGateway::Close { conn: seat.conn, code, reason });
                 }
-                seat.generation.0 += 1;
-                (seat.conn, seat.connected) = (conn, true);
+                seat.generation = Generation(seat.generation.max(generation).0 + 1);
+                (seat.conn, seat.connected, seat.link) = (conn, true, link);
+                if follows {
+                    seat.applied = seat.applied.max(first.0 - 1);
+                }
                 seat.clone()
             }
             None => {
-                let seat = SeatState { seat: SeatId(number), generation: Generation(1), conn, connected: true };
+                let generation = Generation(generation.0 + 1);
+                let applied = if rejoin { first.0 - 1 } else { 0 };
+                let seat = SeatState { seat: SeatId(number), generation, conn, connected: true, link, applied };
                 seats.seats.insert(player, seat.clone());
                 seat
             }
@@ -187,33 +251,40 @@ impl FakeNode {
             generation: seat.generation,
             term,
             tick,
-            owed,
+            owed: if follows { Seq(seat.applied + 1) } else { owed },
             tick_rate: 20,
-            hash: 0x1122_3344_5566_7788,
-            table: None,
+            hash,
+            table,
             snapshot: snapshot_of(term.0, tick.0),
-            rolled_back: false,
+            rolled_back: shown.0 < term && restored.is_some_and(|restored| shown > (shown.0, restored.1)),
         }));
         out
     }
 
-    fn handle(&self, message: ToNode) -> Vec<ToGateway> {
+    fn handle(&self, link: u32, message: ToNode) -> Vec<ToGateway> {
         let mut state = self.state.lock();
         let silent = self.silent.load(Ordering::SeqCst);
         match message {
-            ToNode::Find { conn, .. } => {
+            ToNode::Find { conn, attempt, .. } => {
                 state.finds += 1;
+                if silent {
+                    return Vec::new();
+                }
                 let room = if state.found.is_empty() { None } else { Some(state.found.remove(0)) };
-                vec![ToGateway::Found { conn, room }]
+                let new = state.new && room.is_some();
+                vec![ToGateway::Found { conn, attempt, room, new }]
             }
             ToNode::Attach(attach) if silent => {
                 state.attaches.push(attach);
                 Vec::new()
             }
-            ToNode::Attach(attach) => Self::attach(&mut state, attach),
+            ToNode::Attach(attach) => Self::attach(&mut state, link, attach),
             ToNode::Input(input) => {
-                let room = input.room.clone();
-                state.rooms.get_mut(&room).expect("a room").inputs.push(input);
+                let room = state.rooms.get_mut(&input.room).expect("a room");
+                if let Some(seat) = room.seats.values_mut().find(|s| s.seat == input.seat) {
+                    seat.applied = seat.applied.max(input.seq.0);
+                }
+                room.inputs.push(input);
                 Vec::new()
             }
             ToNode::Detach { room, seat, generation, consented } => {
@@ -230,7 +301,10 @@ impl FakeNode {
                 room.seats.get_mut(&player).expect("there").connected = false;
                 Vec::new()
             }
-            ToNode::TermSeen { .. } => Vec::new(),
+            ToNode::TermSeen { shard, term } => {
+                state.terms_seen.push((shard, term));
+                Vec::new()
+            }
             ToNode::Resync { room, seat, .. } => {
                 state.resyncs += 1;
                 if silent {
@@ -246,17 +320,30 @@ impl FakeNode {
     }
 }
 
-struct Line(Arc<FakeNode>);
+struct Line {
+    node: Arc<FakeNode>,
+    link: u32,
+    gateway: Arc<dyn Downlink>,
+}
 
 impl Uplink for Line {
     fn send(&self, message: ToNode) -> Result<(), Refused<ToNode>> {
-        if self.0.full.load(Ordering::SeqCst) {
+        if self.node.full.load(Ordering::SeqCst) {
             return Err(Refused::Full(message));
         }
-        for answer in self.0.handle(message) {
-            self.0.send(answer);
+        for answer in self.node.handle(self.link, message) {
+            self.gateway.send(answer).expect("taken");
         }
         Ok(())
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let mut state = self.node.state.lock();
+        state.downlinks.remove(&self.link);
+        let seats = state.rooms.values_mut().flat_map(|room| room.seats.values_mut());
+        seats.filter(|seat| seat.link == self.link).for_each(|seat| seat.connected = false);
     }
 }
 
@@ -265,7 +352,9 @@ pub struct Door(pub Arc<FakeNode>);
 
 impl Node for Door {
     fn connect(&self, gateway: Arc<dyn Downlink>) -> Arc<dyn Uplink> {
-        self.0.state.lock().downlink = Some(gateway);
-        Arc::new(Line(self.0.clone()))
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
+        let link = NEXT.fetch_add(1, Ordering::SeqCst);
+        self.0.state.lock().downlinks.insert(link, gateway.clone());
+        Arc::new(Line { node: self.0.clone(), link, gateway })
     }
 }

@@ -231,7 +231,7 @@ async fn a_new_name_may_be_of_any_shard_and_is_found_again() {
     let find = |gateway: &Gateway, make: bool| {
         let conn = gateway.conn();
         let (kind, region) = ("lab".to_owned(), "eu".to_owned());
-        let find = ToNode::Find { gateway: tenure::link::GatewayId(0), conn, kind, region, make };
+        let find = ToNode::Find { gateway: tenure::link::GatewayId(0), conn, attempt: 1, kind, region, make };
         gateway.up.send(find).expect("taken");
         gateway.wait("an answer", |m| match m {
             ToGateway::Found { conn: of, room, .. } if *of == conn => Some((conn, room.clone())),

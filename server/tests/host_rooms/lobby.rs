@@ -15,9 +15,9 @@ use crate::harness::{Gateway, SHARDS, World, room};
 fn find(gateway: &Gateway, kind: &str) -> (tenure::link::ConnId, Option<RoomId>) {
     let conn = gateway.conn();
     let (kind, region) = (kind.to_owned(), "eu".to_owned());
-    gateway.up.send(ToNode::Find { gateway: GatewayId(0), conn, kind, region, make: true }).expect("taken");
+    gateway.up.send(ToNode::Find { gateway: GatewayId(0), conn, attempt: 1, kind, region, make: true }).expect("taken");
     let found = gateway.wait("an answer", |m| match m {
-        ToGateway::Found { conn: other, room } if *other == conn => Some(room.clone()),
+        ToGateway::Found { conn: other, room, .. } if *other == conn => Some(room.clone()),
         _ => None,
     });
     (conn, found)

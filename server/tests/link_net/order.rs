@@ -157,8 +157,14 @@ async fn what_the_node_refuses_for_good_is_answered() {
     insist(&*uplink, input(&a, 1)).await;
     insist(&*uplink, ToNode::Resync { room: a.clone(), seat, generation: Generation(3) }).await;
     insist(&*uplink, ToNode::Attach(attach())).await;
-    let find =
-        |make| ToNode::Find { gateway: GatewayId(0), conn: ConnId(6), kind: "a".into(), region: "b".into(), make };
+    let find = |make| ToNode::Find {
+        gateway: GatewayId(0),
+        conn: ConnId(6),
+        attempt: 3,
+        kind: "a".into(),
+        region: "b".into(),
+        make,
+    };
     insist(&*uplink, find(true)).await;
     until("answered", || gateway.count() == 4).await;
     let got = gateway.0.lock().got.clone();
@@ -166,5 +172,5 @@ async fn what_the_node_refuses_for_good_is_answered() {
     assert_eq!(got[1], ToGateway::Gone { room: a, seat, generation: Generation(3) });
     let refused = matches!(&got[2], ToGateway::Refused { conn: ConnId(5), attempt: 9, code: ErrorCode::MayRetry, .. });
     assert!(refused, "{:?}", got[2]);
-    assert_eq!(got[3], ToGateway::Found { conn: ConnId(6), room: None });
+    assert_eq!(got[3], ToGateway::Found { conn: ConnId(6), attempt: 3, room: None, new: false });
 }

@@ -88,6 +88,10 @@ fn decode<'a>(reader: &mut Reader<'a>, bounds: Bounds) -> Result<ClientMessage<'
             expect("resync", 0)?;
             ClientMessage::Resync
         }
+        12 => {
+            expect("table", 1)?;
+            ClientMessage::Table { hash: f.hash("hash")? }
+        }
         other => return Err(f.fault(at, "kind", Fault::Kind(other))),
     })
 }
@@ -152,6 +156,10 @@ impl ClientMessage<'_> {
                 text(out, session);
             }
             ClientMessage::Resync => head(out, 11, 0),
+            ClientMessage::Table { hash } => {
+                head(out, 12, 1);
+                bin(out, &hash.to_be_bytes());
+            }
         }
     }
 }

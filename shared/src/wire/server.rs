@@ -1,7 +1,7 @@
 //! Decoding and encoding of what servers send. Rooms write the hot kinds in place with the functions at the top.
 
 use super::{
-    Error, Fault, Granted, Joined, ServerMessage, Welcome,
+    Error, Fault, Granted, Joined, ServerMessage, TableRow, Welcome,
     fields::Fields,
     table::{read_table, write_table},
 };
@@ -164,6 +164,11 @@ fn decode<'a>(reader: &mut Reader<'a>, bounds: Bounds) -> Result<ServerMessage<'
             let (term, tick) = f.term_tick()?;
             ServerMessage::Quiet { term, tick }
         }
+        17 => {
+            expect("renewed", 4)?;
+            let (seat, tick_rate) = (SeatId(f.u32("seat")?), f.u32("tick_rate")?);
+            ServerMessage::Renewed { seat, tick_rate, hash: f.hash("hash")?, table: read_table(&mut f)? }
+        }
         other => return Err(f.fault(at, "kind", Fault::Kind(other))),
     })
 }
@@ -292,6 +297,12 @@ impl ServerMessage<'_> {
                 text(out, message);
             }
             ServerMessage::Quiet { term, tick } => write_quiet(out, *term, *tick),
+            ServerMessage::Renewed { seat, tick_rate, hash, table } => {
+                head(out, 17, 4);
+                uint(out, u64::from(seat.0));
+                uint(out, u64::from(*tick_rate));
+                hash_and_table(out, *hash, table.as_deref());
+            }
         }
     }
 }
@@ -306,8 +317,12 @@ fn encode_joined(out: &mut Vec<u8>, j: &Joined) {
     for n in [j.term.0, j.tick.0, j.owed.0, u64::from(j.tick_rate)] {
         uint(out, n);
     }
-    bin(out, &j.hash.to_be_bytes());
-    match &j.table {
+    hash_and_table(out, j.hash, j.table.as_deref());
+}
+
+fn hash_and_table(out: &mut Vec<u8>, hash: u64, table: Option<&[TableRow]>) {
+    bin(out, &hash.to_be_bytes());
+    match table {
         Some(rows) => write_table(out, rows),
         None => nil(out),
     }

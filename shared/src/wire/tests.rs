@@ -66,6 +66,7 @@ fn client_messages(p: &Parts) -> Vec<ClientMessage<'_>> {
         ClientMessage::Ping { id },
         ClientMessage::SessionAck { session: word },
         ClientMessage::Resync,
+        ClientMessage::Table { hash: 0xff00_0000_0000_0001 },
     ]
 }
 
@@ -124,6 +125,12 @@ fn server_messages(p: &Parts) -> Vec<ServerMessage<'_>> {
         }),
         ServerMessage::Refused { seq, code: "bad_payload", message: word },
         ServerMessage::Quiet { term, tick },
+        ServerMessage::Renewed {
+            seat: SeatId(id),
+            tick_rate: 20,
+            hash: p.hash.unwrap_or(0),
+            table: p.hash.map(|_| vec![row(0), row(kind)]),
+        },
     ]
 }
 

@@ -62,6 +62,7 @@ pub(crate) fn client_messages() -> Vec<(&'static str, ClientMessage<'static>)> {
         ("ping", ClientMessage::Ping { id: 6 }),
         ("session_ack", ClientMessage::SessionAck { session }),
         ("resync", ClientMessage::Resync),
+        ("table", ClientMessage::Table { hash: table_hash(&rows()) }),
     ]
 }
 
@@ -98,6 +99,10 @@ fn joined(table: Option<Vec<TableRow>>) -> ServerMessage<'static> {
         hash: table_hash(&rows()),
         table,
     })
+}
+
+fn renewed(table: Option<Vec<TableRow>>) -> ServerMessage<'static> {
+    ServerMessage::Renewed { seat: SeatId(8), tick_rate: 10, hash: table_hash(&rows()), table }
 }
 
 pub(crate) fn server_messages() -> Vec<(&'static str, ServerMessage<'static>)> {
@@ -164,6 +169,8 @@ pub(crate) fn server_messages() -> Vec<(&'static str, ServerMessage<'static>)> {
         ),
         ("refused", ServerMessage::Refused { seq: Seq(18), code: "bad_payload", message: "byte 1: expected a number" }),
         ("heartbeat frame", ServerMessage::Quiet { term: TERM, tick: Tick(4_020) }),
+        ("renewed", renewed(Some(rows()))),
+        ("renewed, the same table", renewed(None)),
     ]
 }
 

@@ -3,7 +3,10 @@
 use bytes::Bytes;
 use tenure_shared::{PlayerId, RoomId, SeatId, Seq, codes::CloseCode};
 
-use crate::{gateway::conn::Expected, link::ToNode, store::Session};
+use crate::{
+    link::{Address, Attach, ToNode},
+    store::Session,
+};
 
 /// Something for the driver to do.
 #[derive(Debug)]
@@ -12,10 +15,19 @@ pub(in crate::gateway) enum Effect {
     Send(Bytes),
     /// The client is known: raise the limits.
     LoggedIn,
-    /// Hand this to the node; if it does not take it, tell the machine.
-    Node(ToNode),
-    /// An attach follows.
-    Expect(Expected),
+    /// Ask the room's owner for a seat. `again`: for the one that this connection has; what that has and has seen is filled in. If nobody
+    /// takes it, the machine is told.
+    Attach { attach: Box<Attach>, again: bool },
+    /// No answer to an attach is awaited any more.
+    Unexpect,
+    /// Ask this node for a room. If it does not take it, the machine is told.
+    Find { to: Address, find: ToNode },
+    /// The seat of this connection is given up: a detach. It gets the newest number on its way out.
+    GiveUp(ToNode),
+    /// A seat that the last note brought is nobody's: a detach for whoever sent the note.
+    GiveBack(ToNode),
+    /// The client numbers what it sends by this name table from here on.
+    Speaks(u64),
     /// There is no seat (any more).
     Forget,
     /// Ask the store.
@@ -30,16 +42,6 @@ pub(in crate::gateway) enum Effect {
     Close(CloseCode, String),
 }
 
-impl Effect {
-    /// What is left to do of it when the socket is gone.
-    pub(in crate::gateway) fn into_detach(self) -> Option<ToNode> {
-        match self {
-            Effect::Node(detach @ ToNode::Detach { .. }) => Some(detach),
-            _ => None,
-        }
-    }
-}
-
 /// A question to the store about sessions.
 #[derive(Debug, PartialEq)]
 pub(in crate::gateway) enum Ask {
@@ -49,6 +51,8 @@ pub(in crate::gateway) enum Ask {
     Open { player: PlayerId, room: RoomId, seat: SeatId, options: Bytes },
     /// A seat was resumed with `token`: it becomes the current one, and there is a next one.
     Turn { session: Session, token: String, seat: SeatId },
+    /// The seat has another number since its room changed hands: the session goes on with it. Nobody waits for the answer.
+    Reseat { player: PlayerId, room: RoomId, from: SeatId, to: SeatId },
     /// The client has stored this next token.
     Acknowledge { player: PlayerId, room: RoomId, token: String },
     /// The seat was given up: its session goes, unless another socket of the player has made it its own.
@@ -83,7 +87,7 @@ pub(in crate::gateway) enum Stored {
         /// Opens it from its first use on.
         next: Option<String>,
     },
-    /// To [`Ask::Acknowledge`], also when it is lost: then the current token stays valid.
+    /// To [`Ask::Acknowledge`] and [`Ask::Reseat`], also when it is lost: then the current token stays valid.
     Acknowledged,
     /// To [`Ask::Delete`].
     Deleted,

@@ -11,18 +11,23 @@ use tenure_shared::{
 };
 
 use super::{
-    Ask, Effect, Machine, Phase, RESUMES, Stored, Tokens, View, error,
+    Ask, Effect, Machine, Phase, RESUMES, Stored, Tokens, View,
+    between::Between,
+    error,
     find::{TRIES, Wish},
     room::InRoom,
 };
 use crate::{
-    gateway::conn::{Expected, encode},
+    gateway::{conn::encode, router::pause},
     link::{Attach, Attached, Mode, ToNode},
+    runtime::Mono,
     store::Session,
 };
 
 /// How long the node may take for an answer.
 pub(super) const ANSWER: Duration = Duration::from_secs(10);
+/// How long it is tried to give the attach to a node whose queue is full.
+const BUSY: Duration = Duration::from_secs(1);
 /// When a passing fault may be tried again.
 pub(super) const RETRY_MS: u32 = 500;
 /// A session record is being read.
@@ -59,8 +64,15 @@ pub(super) struct Attaching {
     shown: (Term, Tick),
     first: Seq,
     then: Then,
+    mode: Mode,
     /// Number of the attach, for its answer.
     attempt: u32,
+    /// When the first of them was sent.
+    begun: Mono,
+    /// Attaches that nobody took or that an owner refused who is none.
+    tries: u32,
+    /// When the next one is sent, if none is open.
+    pub(super) again_at: Option<Mono>,
 }
 
 /// The session record is being written.
@@ -68,18 +80,21 @@ pub(super) struct Attaching {
 pub(super) struct Storing {
     id: u32,
     attached: Attached,
+    options: Bytes,
     resumed: bool,
+    /// The seat is no longer where it was attached.
+    pub(super) off: bool,
 }
 
 impl Storing {
     pub(super) fn detach(&self) -> Effect {
-        detach(&self.attached)
+        Effect::GiveUp(detach(&self.attached))
     }
 }
 
-pub(super) fn detach(attached: &Attached) -> Effect {
+pub(in crate::gateway) fn detach(attached: &Attached) -> ToNode {
     let (room, seat, generation) = (attached.room.clone(), attached.seat, attached.generation);
-    Effect::Node(ToNode::Detach { room, seat, generation, consented: false })
+    ToNode::Detach { room, seat, generation, consented: false }
 }
 
 /// A duration for `retry_after`, at least 1 ms.
@@ -131,18 +146,24 @@ impl Machine {
         self.phase = Phase::Loading(Loading { id, token, room, shown, first });
     }
 
+    /// Asks for a seat, for the first time.
     pub(super) fn attach(&mut self, view: &View<'_>, attaching: Attaching, mode: Mode, out: &mut Vec<Effect>) {
+        self.deadline = Some(view.now.plus(ANSWER));
+        let attaching = Attaching { mode, begun: view.now, tries: 0, again_at: None, ..attaching };
+        self.attach_now(view, Box::new(attaching), out);
+    }
+
+    /// Asks for a seat, for the first time or once more.
+    pub(super) fn attach_now(&mut self, view: &View<'_>, mut attaching: Box<Attaching>, out: &mut Vec<Effect>) {
         let Some(known) = &self.known else { return };
         self.attempt = self.attempt.wrapping_add(1);
-        let attempt = self.attempt;
-        let attaching = Attaching { attempt, ..attaching };
-        out.push(Effect::Expect(Expected { room: attaching.room.clone(), floor: attaching.shown, attempt }));
-        out.push(Effect::Node(ToNode::Attach(Attach {
+        (attaching.attempt, attaching.again_at) = (self.attempt, None);
+        let attach = Attach {
             gateway: view.gateway,
             conn: view.conn,
-            attempt,
+            attempt: attaching.attempt,
             room: attaching.room.clone(),
-            mode,
+            mode: attaching.mode,
             player: known.player.clone(),
             options: attaching.options.clone(),
             seat: attaching.resume.as_ref().map(|(session, _)| SeatId(session.seat)),
@@ -151,39 +172,68 @@ impl Machine {
             first: attaching.first,
             shown: attaching.shown,
             table: known.table,
-        })));
-        self.deadline = Some(view.now.plus(ANSWER));
-        self.phase = Phase::Attaching(Box::new(attaching));
+        };
+        out.push(Effect::Attach { attach: Box::new(attach), again: false });
+        self.phase = Phase::Attaching(attaching);
+    }
+
+    /// The attach of this number will not be answered, or not by an owner that can be. `lost`: it may have been carried out.
+    pub(in crate::gateway) fn again(&mut self, view: &View<'_>, attempt: u32, lost: bool, out: &mut Vec<Effect>) {
+        let Phase::Attaching(attaching) = &mut self.phase else {
+            return self.between_again(view, attempt, Duration::ZERO);
+        };
+        if attaching.attempt != attempt || attaching.again_at.is_some() {
+            return;
+        }
+        if lost && attaching.mode == Mode::Create {
+            // Asked again, the room that it made would be in its own way.
+            return self.not_taken(out);
+        }
+        attaching.again_at = Some(view.now.plus(pause(attaching.tries, view.rng)));
+        attaching.tries = attaching.tries.saturating_add(1);
+    }
+
+    /// Nobody took the attach of this number. `busy`: its owner is reached, and has no room for it.
+    pub(in crate::gateway) fn not_attached(
+        &mut self,
+        view: &View<'_>,
+        attempt: u32,
+        busy: bool,
+        out: &mut Vec<Effect>,
+    ) {
+        match &self.phase {
+            Phase::Attaching(attaching) if busy && view.now.since(attaching.begun) >= BUSY => self.not_taken(out),
+            _ => self.again(view, attempt, false, out),
+        }
     }
 
     pub(super) fn attached(&mut self, attached: Attached, out: &mut Vec<Effect>) {
+        if self.between_over(&attached, out) {
+            return;
+        }
         let attaching = match std::mem::replace(&mut self.phase, Phase::Lobby) {
-            Phase::Attaching(attaching) if attaching.attempt == attached.attempt => attaching,
+            Phase::Attaching(attaching) if attaching.attempt == attached.attempt && attaching.again_at.is_none() => {
+                attaching
+            }
             other => {
                 self.phase = other;
-                return out.push(detach(&attached));
+                return out.push(Effect::GiveBack(detach(&attached)));
             }
         };
         self.deadline = None;
-        if (attached.term, attached.tick) < attaching.shown {
-            // An owner that is behind what this seat has seen (H7): another, or the same a little later.
-            out.push(detach(&attached));
-            out.push(Effect::Forget);
-            let text = "the room's owner is behind what was shown";
-            return out.push(error(attaching.id, ErrorCode::MayRetry, text, Some(RETRY_MS)));
-        }
         let Some(known) = &self.known else { return };
         let resumed = attaching.resume.is_some();
+        let options = attaching.options;
         out.push(Effect::Ask(match attaching.resume {
             Some((session, token)) => Ask::Turn { session, token, seat: attached.seat },
             None => Ask::Open {
                 player: known.player.clone(),
                 room: attached.room.clone(),
                 seat: attached.seat,
-                options: attaching.options,
+                options: options.clone(),
             },
         }));
-        self.phase = Phase::Storing(Box::new(Storing { id: attaching.id, attached, resumed }));
+        self.phase = Phase::Storing(Box::new(Storing { id: attaching.id, attached, options, resumed, off: false }));
     }
 
     pub(super) fn refused(
@@ -193,8 +243,11 @@ impl Machine {
         (code, message, retry_after): (ErrorCode, &str, Option<u32>),
         out: &mut Vec<Effect>,
     ) {
+        if self.between_refused(view, attempt, (code, message, retry_after), out) {
+            return;
+        }
         let attaching = match std::mem::replace(&mut self.phase, Phase::Lobby) {
-            Phase::Attaching(attaching) if attaching.attempt == attempt => attaching,
+            Phase::Attaching(attaching) if attaching.attempt == attempt && attaching.again_at.is_none() => attaching,
             // The answer to an attempt that was given up.
             other => return self.phase = other,
         };
@@ -233,7 +286,7 @@ impl Machine {
         out: &mut Vec<Effect>,
     ) {
         let id = match std::mem::replace(&mut self.phase, Phase::Lobby) {
-            Phase::Finding(wish) => wish.id,
+            Phase::Finding(finding) => finding.wish.id,
             Phase::Attaching(attaching) => attaching.id,
             other => return self.phase = other,
         };
@@ -250,7 +303,7 @@ impl Machine {
             (Phase::Loading(loading), _) => {
                 out.push(error(loading.id, ErrorCode::MayRetry, "the store does not answer", Some(RETRY_MS)));
             }
-            (Phase::Storing(storing), Stored::Kept { current, next }) => self.enter(*storing, current, next, out),
+            (Phase::Storing(storing), Stored::Kept { current, next }) => self.enter(view, *storing, current, next, out),
             (Phase::Storing(storing), _) => {
                 out.push(storing.detach());
                 out.push(Effect::Forget);
@@ -277,8 +330,15 @@ impl Machine {
         self.attach(view, attaching, Mode::Join, out);
     }
 
-    fn enter(&mut self, storing: Storing, current: String, next: Option<String>, out: &mut Vec<Effect>) {
-        let Storing { id, attached, resumed } = storing;
+    fn enter(
+        &mut self,
+        view: &View<'_>,
+        storing: Storing,
+        current: String,
+        next: Option<String>,
+        out: &mut Vec<Effect>,
+    ) {
+        let Storing { id, attached, options, resumed, off } = storing;
         let (term, tick) = (attached.term, attached.tick);
         let tokens = Tokens { current, next: next.clone() };
         let mut joined = Vec::with_capacity(256);
@@ -299,7 +359,7 @@ impl Machine {
         if attached.rolled_back {
             ServerMessage::RolledBack { term, tick }.encode(&mut joined);
         }
-        let mut room = InRoom::new(&attached, tokens, resumed);
+        let mut room = InRoom::new(&attached, &options, tokens, resumed);
         let offer = next.as_deref().map(|session| encode(&ServerMessage::Session { session }));
         out.push(Effect::Enter {
             resumed,
@@ -312,12 +372,26 @@ impl Machine {
             // The client has this table now.
             known.table = Some(attached.hash);
         }
+        room.between = off.then(|| Between::new(view, false));
         self.phase = Phase::Room(room);
     }
 }
 
 impl Attaching {
     pub(super) fn new(id: u32, room: RoomId, options: Bytes, then: Then) -> Self {
-        Self { id, room, options, resume: None, shown: (Term(0), Tick(0)), first: Seq(1), then, attempt: 0 }
+        Self {
+            id,
+            room,
+            options,
+            resume: None,
+            shown: (Term(0), Tick(0)),
+            first: Seq(1),
+            then,
+            mode: Mode::Join,
+            attempt: 0,
+            begun: Mono(0),
+            tries: 0,
+            again_at: None,
+        }
     }
 }

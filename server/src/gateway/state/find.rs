@@ -1,4 +1,9 @@
-//! Which room: by name, any of a kind that the node finds, or a new one.
+//! Which room: by name, any of a kind that a node finds, or a new one.
+//!
+//! Nodes are asked one after another, in an order that is the same at every gateway, whether they have a free seat; then the first of
+//! them for the name of a new room. One that does not answer in time is passed over.
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_shared::{RoomId, codes::ErrorCode, wire::Wanted};
@@ -8,10 +13,20 @@ use super::{
     enter::{ANSWER, Attaching, Then, millis},
     error,
 };
-use crate::link::{Mode, ToNode};
+use crate::{
+    gateway::router,
+    link::{Address, Mode, ToNode},
+    runtime::Mono,
+};
 
 /// How often another room is looked for, or another name tried.
 pub(super) const TRIES: u32 = 3;
+/// Nodes that are asked for a free seat.
+const NODES: usize = 8;
+/// How long one of them may take.
+const NODE_TIME: Duration = Duration::from_millis(500);
+/// Pause before a node that is busy, or not reached yet, is asked again; and before it is looked again whether any node serves.
+const PAUSE: Duration = Duration::from_millis(20);
 /// Letters of a generated name: no two that look alike.
 const LETTERS: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
 /// Letters in a generated name: 50 random bits.
@@ -33,6 +48,30 @@ impl Wish {
     }
 }
 
+/// The nodes are asked for a room.
+#[derive(Debug)]
+pub(super) struct Finding {
+    pub(super) wish: Wish,
+    /// Whom to ask, in order.
+    nodes: Vec<Address>,
+    /// Which of them is asked now.
+    at: usize,
+    /// Whether for the name of a new room.
+    make: bool,
+    /// Number of the question that is open.
+    asked: Option<u32>,
+    /// When the node is passed over.
+    by: Mono,
+    /// When it is asked again.
+    again_at: Option<Mono>,
+}
+
+impl Finding {
+    pub(super) fn due(&self) -> Mono {
+        self.again_at.unwrap_or(self.by)
+    }
+}
+
 impl Machine {
     pub(super) fn join_or_create(
         &mut self,
@@ -42,23 +81,13 @@ impl Machine {
         options: Bytes,
         out: &mut Vec<Effect>,
     ) {
-        if !self.may_enter(view, id, &options, out) {
-            return;
-        }
-        let region = wanted.region.unwrap_or(&view.rules.region);
-        match wanted.name {
-            Some(name) => {
-                let Some(room) = room_id(id, wanted.kind, region, name, out) else { return };
-                // Joined first: only what creates a room counts as a create.
+        match self.target(view, id, wanted, options, out) {
+            // Joined first: only what creates a room counts as a create.
+            Some(Target::Room(room, options)) => {
                 self.attach(view, Attaching::new(id, room, options, Then::Create), Mode::Join, out);
             }
-            None => {
-                let wish = Wish { id, kind: wanted.kind.to_owned(), region: region.to_owned(), options, tries: 0 };
-                // Each region is a lobby of its own: naming ever new ones must not make rooms without end.
-                if region == view.rules.region || self.may_create(view, id, out) {
-                    self.find(view, wish, out);
-                }
-            }
+            Some(Target::Any(wish)) => self.find(view, wish, out),
+            None => {}
         }
     }
 
@@ -70,46 +99,136 @@ impl Machine {
         options: Bytes,
         out: &mut Vec<Effect>,
     ) {
-        if !self.may_enter(view, id, &options, out) {
+        let Some(target) = self.target(view, id, wanted, options, out) else { return };
+        if !self.may_create(view, id, out) {
             return;
+        }
+        match target {
+            Target::Room(room, options) => {
+                self.attach(view, Attaching::new(id, room, options, Then::Tell), Mode::Create, out);
+            }
+            Target::Any(wish) => self.create_some(view, wish, out),
+        }
+    }
+
+    /// What is wanted, unless the request is refused.
+    fn target(
+        &mut self,
+        view: &View<'_>,
+        id: u32,
+        wanted: &Wanted<'_>,
+        options: Bytes,
+        out: &mut Vec<Effect>,
+    ) -> Option<Target> {
+        if !self.may_enter(view, id, &options, out) {
+            return None;
         }
         let region = wanted.region.unwrap_or(&view.rules.region);
         match wanted.name {
-            Some(name) => {
-                let Some(room) = room_id(id, wanted.kind, region, name, out) else { return };
-                if self.may_create(view, id, out) {
-                    self.attach(view, Attaching::new(id, room, options, Then::Tell), Mode::Create, out);
-                }
-            }
+            Some(name) => Some(Target::Room(room_id(id, wanted.kind, region, name, out)?, options)),
             None => {
-                let wish = Wish { id, kind: wanted.kind.to_owned(), region: region.to_owned(), options, tries: 0 };
-                if self.may_create(view, id, out) {
-                    self.create_some(view, wish, out);
-                }
+                let (kind, region) = (wanted.kind.to_owned(), region.to_owned());
+                Some(Target::Any(Wish { id, kind, region, options, tries: 0 }))
             }
         }
     }
 
+    /// Asks the nodes for any room.
     pub(super) fn find(&mut self, view: &View<'_>, wish: Wish, out: &mut Vec<Effect>) {
-        let (kind, region) = (wish.kind.clone(), wish.region.clone());
         self.deadline = Some(view.now.plus(ANSWER));
-        self.phase = Phase::Finding(wish);
-        out.push(Effect::Node(ToNode::Find { gateway: view.gateway, conn: view.conn, kind, region, make: true }));
+        let (nodes, by) = (Vec::new(), view.now);
+        self.ask(view, Finding { wish, nodes, at: 0, make: false, asked: None, by, again_at: None }, out);
     }
 
-    pub(super) fn found(&mut self, view: &View<'_>, room: Option<RoomId>, out: &mut Vec<Effect>) {
-        let wish = match std::mem::replace(&mut self.phase, Phase::Lobby) {
-            // A room of another kind is the answer to a question that was given up.
-            Phase::Finding(wish) if room.as_ref().is_none_or(|room| wish.fits(room)) => wish,
+    /// Asks the node whose turn it is.
+    fn ask(&mut self, view: &View<'_>, mut finding: Finding, out: &mut Vec<Effect>) {
+        let Wish { kind, region, .. } = &finding.wish;
+        if finding.nodes.is_empty() {
+            finding.nodes = router::order(view.directory.nodes(), kind, region);
+            finding.nodes.truncate(NODES);
+            finding.make = finding.nodes.len() == 1;
+        }
+        match finding.nodes.get(finding.at).cloned() {
+            Some(to) => {
+                self.attempt = self.attempt.wrapping_add(1);
+                let (attempt, make, kind, region) = (self.attempt, finding.make, kind.clone(), region.clone());
+                let (gateway, conn) = (view.gateway, view.conn);
+                out.push(Effect::Find { to, find: ToNode::Find { gateway, conn, attempt, kind, region, make } });
+                finding.asked = Some(attempt);
+                // Asked again, a node has what is left of its time.
+                if finding.again_at.take().is_none() {
+                    finding.by = view.now.plus(NODE_TIME);
+                }
+            }
+            // No node serves: one may come.
+            None => finding.again_at = Some(view.now.plus(PAUSE)),
+        }
+        self.phase = Phase::Finding(Box::new(finding));
+    }
+
+    /// The node whose turn it was has no room, or no answer.
+    fn ask_next(&mut self, view: &View<'_>, mut finding: Finding, out: &mut Vec<Effect>) {
+        finding.again_at = None;
+        finding.at += 1;
+        if finding.make {
+            // Nobody names a new room: its name is made here.
+            if self.may_create(view, finding.wish.id, out) {
+                self.create_some(view, Wish { tries: 0, ..finding.wish }, out);
+            } else {
+                self.deadline = None;
+            }
+            return;
+        }
+        if finding.at == finding.nodes.len() {
+            (finding.at, finding.make) = (0, true);
+        }
+        self.ask(view, finding, out);
+    }
+
+    /// The time of the node, or of the pause, is over.
+    pub(super) fn find_on(&mut self, view: &View<'_>, mut finding: Finding, out: &mut Vec<Effect>) {
+        if finding.nodes.is_empty() {
+            finding.again_at = None;
+            self.ask(view, finding, out);
+        } else if view.now >= finding.by {
+            self.ask_next(view, finding, out);
+        } else {
+            self.ask(view, finding, out);
+        }
+    }
+
+    pub(super) fn found(
+        &mut self,
+        view: &View<'_>,
+        attempt: u32,
+        (room, new): (Option<RoomId>, bool),
+        out: &mut Vec<Effect>,
+    ) {
+        let finding = match std::mem::replace(&mut self.phase, Phase::Lobby) {
+            Phase::Finding(finding) if finding.asked == Some(attempt) => *finding,
+            // The answer to a question that was given up.
             other => return self.phase = other,
         };
-        match room {
-            Some(room) => {
-                let attaching = Attaching::new(wish.id, room, wish.options.clone(), Then::FindAnother(wish));
-                self.attach(view, attaching, Mode::Join, out);
-            }
-            None if self.may_create(view, wish.id, out) => self.create_some(view, Wish { tries: 0, ..wish }, out),
-            None => self.deadline = None,
+        let Some(room) = room.filter(|room| finding.wish.fits(room)) else {
+            return self.ask_next(view, finding, out);
+        };
+        let wish = finding.wish;
+        let (id, options) = (wish.id, wish.options.clone());
+        if new && !self.may_create(view, id, out) {
+            self.deadline = None;
+            return;
+        }
+        let mode = if new { Mode::JoinOrCreate } else { Mode::Join };
+        self.attach(view, Attaching::new(id, room, options, Then::FindAnother(wish)), mode, out);
+    }
+
+    /// The node did not take the question of this number: its queue is full, or it is not reached.
+    pub(in crate::gateway) fn not_asked(&mut self, view: &View<'_>, attempt: u32) {
+        if let Phase::Finding(finding) = &mut self.phase
+            && finding.asked == Some(attempt)
+        {
+            finding.asked = None;
+            finding.again_at = Some(view.now.plus(PAUSE).min(finding.by));
         }
     }
 
@@ -140,6 +259,14 @@ impl Machine {
             }
         }
     }
+}
+
+/// What a request for a room wants.
+enum Target {
+    /// This one, with these options.
+    Room(RoomId, Bytes),
+    /// Any of a kind, or a new one.
+    Any(Wish),
 }
 
 fn room_id(id: u32, kind: &str, region: &str, name: &str, out: &mut Vec<Effect>) -> Option<RoomId> {

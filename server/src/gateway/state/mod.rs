@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! hello ─► lobby ─► finding ─► attaching ─► storing ─► room ─► leaving ─► lobby
-//!            └─► loading (resume) ──┘ ▲                 │
+//!            └─► loading (resume) ──┘ ▲                 │ ▲
+//!                                     │         between owners
 //!                                     └── refused: lobby, or the next thing to try
 //! ```
 //! One request of a room is open at a time; a ping is answered in every state. `joined` is sent only after the session record
 //! is stored. The driver ([`super::task`]) carries out the effects in order and hands back what comes of them.
 
+mod between;
 mod effect;
 mod enter;
 mod find;
@@ -22,8 +24,9 @@ use tenure_shared::{
 };
 
 pub(super) use effect::{Ask, Effect, Stored, Tokens};
+pub(super) use enter::detach;
 use enter::{Attaching, Loading, Storing};
-use find::Wish;
+use find::Finding;
 use room::InRoom;
 
 use super::{
@@ -32,7 +35,7 @@ use super::{
     rate::{Creates, Gcra},
 };
 use crate::{
-    link::{Attached, ConnId, GatewayId, ToGateway},
+    link::{ConnId, Directory, GatewayId, ToGateway},
     runtime::{Mono, Rng, Wall},
 };
 
@@ -58,6 +61,7 @@ pub(super) struct View<'a> {
     pub(super) auth: &'a Auth,
     pub(super) creates: &'a Creates,
     pub(super) rng: &'a Rng,
+    pub(super) directory: &'a dyn Directory,
     pub(super) gateway: GatewayId,
     pub(super) conn: ConnId,
     /// Whether the client is on this machine.
@@ -82,8 +86,8 @@ enum Phase {
     Hello,
     /// Logged in, in no room.
     Lobby,
-    /// The node looks for a room.
-    Finding(Wish),
+    /// Nodes are asked for a room.
+    Finding(Box<Finding>),
     /// The session record is being read.
     Loading(Loading),
     /// The node is asked for the seat.
@@ -119,7 +123,13 @@ impl Machine {
 
     /// When [`Machine::timeout`] is to be called.
     pub(super) fn deadline(&self) -> Option<Mono> {
-        self.deadline
+        let due = match &self.phase {
+            Phase::Finding(finding) => Some(finding.due()),
+            Phase::Attaching(attaching) => attaching.again_at,
+            Phase::Room(room) | Phase::Leaving { room, .. } => room.between.as_ref().map(between::Between::due),
+            _ => None,
+        };
+        [self.deadline, due].into_iter().flatten().min()
     }
 
     /// A WebSocket message: one or more messages back to back, each counted. Answers how many there were.
@@ -178,6 +188,7 @@ impl Machine {
             }
             ClientMessage::SessionAck { session } => self.acknowledge(session, out),
             ClientMessage::Resync => self.resync(view, out),
+            ClientMessage::Table { hash } => self.speaks(hash, out),
         }
     }
 
@@ -218,8 +229,9 @@ impl Machine {
     /// A note of the node.
     pub(super) fn node(&mut self, view: &View<'_>, note: ToGateway, out: &mut Vec<Effect>) {
         match note {
-            ToGateway::Found { room, .. } => self.found(view, room, out),
+            ToGateway::Found { attempt, room, new, .. } => self.found(view, attempt, (room, new), out),
             ToGateway::Attached(attached) => self.attached(attached, out),
+            ToGateway::NotOwner { attempt, .. } => self.again(view, attempt, false, out),
             ToGateway::Refused { attempt, code, message, retry_after, .. } => {
                 self.refused(view, attempt, (code, &message, retry_after), out);
             }
@@ -227,7 +239,7 @@ impl Machine {
             ToGateway::Close { code, reason, .. } => self.closed_by_room(code, &reason, out),
             // These go to the connection itself, in order with its frames.
             ToGateway::Frame(_) | ToGateway::Snapshot { .. } | ToGateway::Restored { .. } => {}
-            ToGateway::NotOwner { .. } | ToGateway::Moved { .. } | ToGateway::Gone { .. } => {}
+            ToGateway::Moved { .. } | ToGateway::Gone { .. } => {}
         }
     }
 
@@ -237,28 +249,42 @@ impl Machine {
         self.refused_for_good(ErrorCode::MayRetry, "the server is busy", Some(enter::RETRY_MS), out);
     }
 
-    /// The deadline has passed.
-    pub(super) fn timeout(&mut self, out: &mut Vec<Effect>) {
-        self.deadline = None;
+    /// A time that [`Machine::deadline`] said has come.
+    pub(super) fn timeout(&mut self, view: &View<'_>, out: &mut Vec<Effect>) {
+        if self.deadline.is_some_and(|by| view.now >= by) {
+            return self.given_up(out);
+        }
         match std::mem::replace(&mut self.phase, Phase::Lobby) {
-            phase @ (Phase::Finding(_) | Phase::Attaching(_)) => {
-                self.phase = phase;
-                out.push(Effect::Forget);
-                self.refused_for_good(ErrorCode::MayRetry, "no answer in time", Some(enter::RETRY_MS), out);
+            Phase::Finding(finding) if view.now >= finding.due() => self.find_on(view, *finding, out),
+            Phase::Attaching(attaching) if attaching.again_at.is_some_and(|at| view.now >= at) => {
+                self.attach_now(view, attaching, out);
             }
-            Phase::Leaving { id, room } => {
-                // The node has the detach, or will get it: the seat ends in its grace at the latest.
-                self.phase = Phase::Leaving { id, room };
-                self.left(out);
+            phase @ (Phase::Room(_) | Phase::Leaving { .. }) => {
+                self.phase = phase;
+                self.between_due(view, out);
             }
             other => self.phase = other,
         }
     }
 
-    /// The socket is gone: gives the seat up to its grace.
+    /// The open request has taken too long.
+    fn given_up(&mut self, out: &mut Vec<Effect>) {
+        self.deadline = None;
+        match &self.phase {
+            Phase::Finding(_) | Phase::Attaching(_) => {
+                out.push(Effect::Forget);
+                self.refused_for_good(ErrorCode::MayRetry, "no answer in time", Some(enter::RETRY_MS), out);
+            }
+            // The node has the detach, or will get it: the seat ends in its grace at the latest.
+            Phase::Leaving { .. } => self.left(out),
+            _ => {}
+        }
+    }
+
+    /// The socket is gone: gives the seat up to its grace. Between owners nobody has it, and it is in its grace where it is next.
     pub(super) fn gone(&mut self, out: &mut Vec<Effect>) {
         match std::mem::replace(&mut self.phase, Phase::Over) {
-            Phase::Room(room) => out.push(room.detach(false)),
+            Phase::Room(room) => out.extend(room.give_up()),
             Phase::Storing(storing) => out.push(storing.detach()),
             Phase::Leaving { .. }
             | Phase::Hello
@@ -269,11 +295,6 @@ impl Machine {
             | Phase::Deleting { .. }
             | Phase::Over => {}
         }
-    }
-
-    /// The socket is gone, and an attach came that nobody has taken up.
-    pub(super) fn gave_up(&mut self, attached: &Attached, out: &mut Vec<Effect>) {
-        out.push(enter::detach(attached));
     }
 
     /// The gateway goes away: the hint comes first, then the close.

@@ -7,10 +7,11 @@ use tenure_shared::{
     wire::ServerMessage,
 };
 
-use super::{Ask, Effect, Machine, Phase, Tokens, View, enter, error};
+use super::{Ask, Effect, Machine, Phase, Tokens, View, between::Between, enter, error};
 use crate::{
-    gateway::{conn::encode, rate::Gcra, ring::Entry},
-    link::{Attached, Input, ToNode},
+    gateway::{conn::encode, rate::Gcra},
+    link::Attached,
+    runtime::Mono,
 };
 
 /// Snapshots that a client may ask for at once, and the seconds per further one.
@@ -31,19 +32,33 @@ pub(super) struct InRoom {
     /// The session token that waits for its acknowledgement.
     pub(super) unacknowledged: Option<String>,
     pub(super) resyncs: Gcra,
+    /// With what it was joined: its join record, should another owner have to join it anew.
+    pub(super) options: Bytes,
+    /// Set while nobody has the seat.
+    pub(super) between: Option<Between>,
+    /// When a node last said that it does not know the seat.
+    pub(super) gone_at: Option<Mono>,
 }
 
 impl InRoom {
-    pub(super) fn new(attached: &Attached, tokens: Tokens, resumed: bool) -> Self {
+    pub(super) fn new(attached: &Attached, options: &[u8], tokens: Tokens, resumed: bool) -> Self {
         let gaps = if resumed { tenure_shared::limits::UNSAVED_INPUTS as u64 } else { 0 };
         let resyncs = Gcra::new(std::time::Duration::from_secs(1), 1, RESYNCS);
         let (room, seat, generation) = (attached.room.clone(), attached.seat, attached.generation);
-        Self { room, seat, generation, next: attached.owed, gaps, tokens, unacknowledged: None, resyncs }
-    }
-
-    pub(super) fn detach(&self, consented: bool) -> Effect {
-        let (seat, generation) = (self.seat, self.generation);
-        Effect::Node(ToNode::Detach { room: self.room.clone(), seat, generation, consented })
+        Self {
+            room,
+            seat,
+            generation,
+            next: attached.owed,
+            gaps,
+            tokens,
+            unacknowledged: None,
+            resyncs,
+            // Not a part of the message they came in, which is larger.
+            options: Bytes::copy_from_slice(options),
+            between: None,
+            gone_at: None,
+        }
     }
 
     fn delete(&self, player: PlayerId) -> Effect {
@@ -83,7 +98,10 @@ impl Machine {
     pub(super) fn leave(&mut self, id: u32, view: &View<'_>, out: &mut Vec<Effect>) {
         match std::mem::replace(&mut self.phase, Phase::Lobby) {
             Phase::Room(room) => {
-                out.push(room.detach(true));
+                // Between owners the next one is told.
+                if room.between.is_none() {
+                    out.push(room.detach(true));
+                }
                 self.deadline = Some(view.now.plus(enter::ANSWER));
                 self.phase = Phase::Leaving { id, room };
             }
@@ -119,6 +137,13 @@ impl Machine {
         self.close(code, reason, out);
     }
 
+    /// The client numbers by another name table.
+    pub(super) fn speaks(&mut self, hash: u64, out: &mut Vec<Effect>) {
+        if matches!(self.phase, Phase::Room(_)) {
+            out.push(Effect::Speaks(hash));
+        }
+    }
+
     pub(super) fn acknowledge(&mut self, token: &str, out: &mut Vec<Effect>) {
         let Phase::Room(room) = &mut self.phase else { return };
         if room.unacknowledged.as_deref() != Some(token) {
@@ -133,16 +158,14 @@ impl Machine {
 
     pub(super) fn resync(&mut self, view: &View<'_>, out: &mut Vec<Effect>) {
         let Phase::Room(room) = &mut self.phase else { return };
+        // Between owners a snapshot comes anyway.
+        if room.between.is_some() {
+            return;
+        }
         match room.resyncs.take(view.now, 1) {
             Ok(()) => out.push(Effect::Resync),
             Err(wait) => out.push(error(0, ErrorCode::Limit, "too many resyncs", Some(enter::millis(wait)))),
         }
-    }
-
-    /// The message with which the node is asked for a snapshot, if there is a seat.
-    pub(in crate::gateway) fn resync_message(&self) -> Option<ToNode> {
-        let Phase::Room(room) = &self.phase else { return None };
-        Some(ToNode::Resync { room: room.room.clone(), seat: room.seat, generation: room.generation })
     }
 
     /// The room was restored in place: the attachment has another number. A leave that was sent under the old one is sent again.
@@ -151,7 +174,9 @@ impl Machine {
             Phase::Room(room) => room.generation = generation,
             Phase::Leaving { room, .. } => {
                 room.generation = generation;
-                out.push(room.detach(true));
+                if room.between.is_none() {
+                    out.push(room.detach(true));
+                }
             }
             // Every detach is given the newest number on its way out.
             _ => {}
@@ -159,7 +184,7 @@ impl Machine {
     }
 
     /// The seat from which messages may go to the room: what was sent before a leave is given to it first.
-    fn seated(&self) -> Option<&InRoom> {
+    pub(super) fn seated(&self) -> Option<&InRoom> {
         match &self.phase {
             Phase::Room(room) | Phase::Leaving { room, .. } => Some(room),
             _ => None,
@@ -171,18 +196,9 @@ impl Machine {
         self.seated().is_some()
     }
 
-    /// A kept message as the node is given it, if there is a seat.
-    pub(in crate::gateway) fn input_message(&self, entry: &Entry, generation: Generation) -> Option<ToNode> {
-        let room = self.seated()?;
-        Some(ToNode::Input(Input {
-            room: room.room.clone(),
-            seat: room.seat,
-            generation,
-            seq: entry.seq,
-            request: entry.request,
-            kind: entry.kind,
-            payload: entry.payload.clone(),
-        }))
+    /// Whether a snapshot may be asked for.
+    pub(in crate::gateway) fn may_resync(&self) -> bool {
+        matches!(&self.phase, Phase::Room(room) if room.between.is_none())
     }
 
     /// What a message becomes that the room could not be given.

@@ -7,11 +7,31 @@ use super::*;
 use crate::{
     config::Guests,
     gateway::auth::AuthConfig,
-    link::{Mode, ToNode},
+    link::{Attached, Mode, ToNode},
     store::Session,
 };
 
+/// Two nodes, of which the first owns everything.
+struct Two(tokio::sync::watch::Sender<u64>);
+
+impl Directory for Two {
+    fn shards(&self) -> u32 {
+        16
+    }
+    fn owner(&self, _: tenure_shared::ShardId) -> Option<crate::link::Owner> {
+        Some(crate::link::Owner { term: Term(5), address: Some("a".into()) })
+    }
+    fn nodes(&self) -> Vec<crate::link::Address> {
+        vec!["a".into(), "b".into()]
+    }
+    fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.0.subscribe()
+    }
+    fn refresh(&self) {}
+}
+
 struct World {
+    directory: Two,
     rules: Rules,
     auth: Auth,
     creates: Creates,
@@ -23,6 +43,7 @@ impl World {
     fn new() -> Self {
         let secret = [7; 32];
         Self {
+            directory: Two(tokio::sync::watch::Sender::new(0)),
             rules: Rules {
                 server: "n".to_owned(),
                 region: "eu".to_owned(),
@@ -45,6 +66,7 @@ impl World {
             auth: &self.auth,
             creates: &self.creates,
             rng: &self.rng,
+            directory: &self.directory,
             gateway: GatewayId(1),
             conn: ConnId(1),
             loopback: true,
@@ -94,6 +116,11 @@ enum Event {
     NotTaken,
     Timeout,
     Restored,
+    /// The seat, or the attach that is on its way, is off its link.
+    Off(bool),
+    NotOwner(bool),
+    Lost,
+    Wait(u16),
     Close,
 }
 
@@ -108,6 +135,10 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::NotTaken),
         1 => Just(Event::Timeout),
         1 => Just(Event::Restored),
+        3 => prop::bool::weighted(0.2).prop_map(Event::Off),
+        1 => any::<bool>().prop_map(Event::NotOwner),
+        1 => Just(Event::Lost),
+        2 => (0..2_000_u16).prop_map(Event::Wait),
         1 => prop::bool::weighted(0.2).prop_map(|close| if close { Event::Close } else { Event::Restored }),
     ]
 }
@@ -165,11 +196,19 @@ proptest! {
         let mut open_asks = 0_i64;
         for event in events.into_iter().chain([Event::Close]) {
             world.now += 300_000_000;
+            match event {
+                Event::Wait(ms) => world.now += u64::from(ms) * 1_000_000,
+                Event::Timeout => world.now = world.now.max(machine.deadline().map_or(0, |by| by.0)),
+                _ => {}
+            }
             let mut out = Vec::new();
             let view = world.view();
             match event {
                 Event::Client(kind, arg) => drop(machine.receive(&view, &mut rate, &client(kind, arg), &mut out)),
-                Event::Found(n) => machine.node(&view, ToGateway::Found { conn: ConnId(1), room: n.map(room) }, &mut out),
+                Event::Found(n) => {
+                    let (conn, room, new) = (ConnId(1), n.map(room), n == Some(2));
+                    machine.node(&view, ToGateway::Found { conn, attempt, room, new }, &mut out);
+                }
                 Event::Attached(late, tick) => {
                     given += 1;
                     held += 1;
@@ -190,7 +229,20 @@ proptest! {
                     }
                 }
                 Event::NotTaken => machine.not_taken(&mut out),
-                Event::Timeout => machine.timeout(&mut out),
+                Event::Timeout | Event::Wait(_) => machine.timeout(&view, &mut out),
+                Event::NotOwner(late) => {
+                    let (conn, attempt) = (ConnId(1), attempt - u32::from(late));
+                    let (shard, term) = (tenure_shared::ShardId(1), Term(0));
+                    machine.node(&view, ToGateway::NotOwner { conn, attempt, shard, term }, &mut out);
+                }
+                Event::Lost => machine.again(&view, attempt, true, &mut out),
+                // Only a seat that is on a link comes off it.
+                Event::Off(gone) => {
+                    if held == 1 {
+                        held = 0;
+                        machine.off(&view, gone, true, &mut out);
+                    }
+                }
                 Event::Restored => {
                     let note = ToGateway::Restored { room: room(0), term: Term(1), tick: Tick(1), members: Vec::new() };
                     machine.node(&view, note, &mut out);
@@ -199,15 +251,19 @@ proptest! {
             }
             for effect in &out {
                 match effect {
-                    Effect::Node(ToNode::Detach { .. }) => held -= 1,
-                    Effect::Node(ToNode::Attach(attach)) => {
-                        prop_assert!(matches!(attach.mode, Mode::Join | Mode::Create | Mode::JoinOrCreate));
+                    // Of the connection's seat, if it is on a link.
+                    Effect::GiveUp(_) => held = 0,
+                    Effect::GiveBack(_) => held -= 1,
+                    Effect::Attach { attach, again } => {
+                        prop_assert_eq!(*again, machine.is_between());
+                        prop_assert!(!*again || (held == 0 && attach.mode == Mode::Join && attach.seat.is_some()));
                         asked = attach.room.clone();
                         attempt = attach.attempt;
                     }
+                    Effect::Find { find: ToNode::Find { attempt: n, .. }, .. } => attempt = *n,
                     Effect::Ask(_) => open_asks += 1,
                     Effect::Input { .. } | Effect::Resync => {
-                        prop_assert!(machine.resync_message().is_some(), "an input without a seat");
+                        prop_assert!(machine.is_seated(), "an input without a seat");
                     }
                     _ => {}
                 }
@@ -258,14 +314,43 @@ impl Driver {
 
     fn join(&mut self) -> u32 {
         let out = self.say(4, 0);
-        let attempt = |e: &Effect| if let Effect::Node(ToNode::Attach(a)) = e { Some(a.attempt) } else { None };
-        out.iter().find_map(attempt).expect("an attach")
+        asked(&out).expect("an attach").attempt
+    }
+
+    /// Joined, and `joined` is sent.
+    fn enter(&mut self) {
+        let attempt = self.join();
+        self.node(ToGateway::Attached(attached_to(room(0), attempt, 1, 9)));
+        self.stored(Stored::Kept { current: "c".to_owned(), next: None });
+    }
+
+    /// To the next time that the machine has set.
+    fn wait(&mut self) -> Vec<Effect> {
+        self.world.now = self.machine.deadline().expect("a time").0;
+        self.step(|machine, view, out| machine.timeout(view, out))
+    }
+
+    fn off(&mut self) {
+        assert!(self.step(|machine, view, out| machine.off(view, false, true, out)).is_empty());
+        assert!(self.machine.is_between());
     }
 }
 
+fn asked(out: &[Effect]) -> Option<&crate::link::Attach> {
+    out.iter().find_map(|e| if let Effect::Attach { attach, .. } = e { Some(&**attach) } else { None })
+}
+
+fn refused(attempt: u32, code: ErrorCode) -> ToGateway {
+    ToGateway::Refused { conn: ConnId(1), attempt, code, message: "no".to_owned(), retry_after: None }
+}
+
 fn detaches(out: &[Effect]) -> Vec<Generation> {
-    let of =
-        |e: &Effect| if let Effect::Node(ToNode::Detach { generation, .. }) = e { Some(*generation) } else { None };
+    let of = |e: &Effect| match e {
+        Effect::GiveUp(ToNode::Detach { generation, .. }) | Effect::GiveBack(ToNode::Detach { generation, .. }) => {
+            Some(*generation)
+        }
+        _ => None,
+    };
     out.iter().filter_map(of).collect()
 }
 
@@ -273,7 +358,7 @@ fn detaches(out: &[Effect]) -> Vec<Generation> {
 fn answers_to_an_attempt_that_was_given_up_are_nobodys() {
     let mut driver = Driver::new();
     let first = driver.join();
-    driver.step(|machine, _, out| machine.timeout(out));
+    driver.wait();
     let second = driver.join();
     assert_ne!(first, second);
     let (code, message) = (ErrorCode::RoomFull, String::new());
@@ -307,11 +392,5 @@ fn a_leave_waits_for_its_own_answer_and_is_said_again_to_a_restored_room() {
     assert!(matches!(&driver.stored(Stored::Deleted)[..], [Effect::Send(_)]));
 }
 
-#[test]
-fn a_room_of_another_kind_is_not_what_was_looked_for() {
-    let mut driver = Driver::new();
-    driver.say(1, 0);
-    let other = RoomId::new("chess/eu/a").expect("id");
-    assert!(driver.node(ToGateway::Found { conn: ConnId(1), room: Some(other) }).is_empty());
-    assert!(!driver.node(ToGateway::Found { conn: ConnId(1), room: Some(room(1)) }).is_empty());
-}
+mod between;
+mod find;

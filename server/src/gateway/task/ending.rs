@@ -10,7 +10,7 @@ use std::{
 use tokio::io::ReadBuf;
 
 use super::{Ask, Incoming, Mono, OFFER_PAUSE, Task};
-use crate::{gateway::conn::Note, link::ToGateway};
+use crate::gateway::{conn::Note, state::detach};
 
 /// How long a client may take to read the close and answer it.
 pub(super) const CLOSE_TIME: Duration = Duration::from_secs(2);
@@ -99,23 +99,28 @@ impl Task {
     pub(super) async fn finish(mut self: Box<Self>) {
         self.site.conns.remove(self.conn.id);
         self.site.metrics.sockets.decrement(1.0);
+        self.between = None;
         let mut out = Vec::new();
         let now = self.site.clock.now();
         let (notes, seat) = self.conn.lock().end();
-        if let Some(generation) = seat.as_ref().and_then(super::conn::Seat::raised) {
+        // A leave that was said under an older number of the attachment is said again.
+        if let Some(generation) = seat.as_ref().and_then(super::Seat::raised) {
             self.machine.raised(generation, &mut out);
+            self.leave |= !out.is_empty();
         }
+        let seat = seat.as_ref();
         for note in notes {
             // An attach that nobody has taken up: the machine gives it back.
-            if let Note::Node(ToGateway::Attached(attached)) = note {
-                self.machine.gave_up(&attached, &mut out);
+            if let Note::Attached(attached, link) = note {
+                self.detaches.push_back((link, detach(&attached)));
             }
         }
         self.machine.gone(&mut out);
-        self.detaches.extend(self.leave.take());
-        self.detaches.extend(out.into_iter().filter_map(super::Effect::into_detach));
-        if let Some(seat) = &seat {
-            self.detaches.iter_mut().for_each(|detach| seat.renumber(detach));
+        let gives_up = out.iter().any(|effect| matches!(effect, super::Effect::GiveUp(_)));
+        if let Some((seat, link)) =
+            seat.and_then(|seat| Some((seat, seat.at.link()?))).filter(|_| self.leave || gives_up)
+        {
+            self.detaches.push_back((link.clone(), seat.detach(self.leave)));
         }
         let (limit, mut said) = (now.plus(DETACH_TIME), false);
         while !self.offer_detaches() {
@@ -130,7 +135,7 @@ impl Task {
             answer.await;
         }
         for ask in std::mem::take(&mut self.asks) {
-            if matches!(ask, Ask::Delete { .. } | Ask::Acknowledge { .. }) {
+            if matches!(ask, Ask::Delete { .. } | Ask::Acknowledge { .. } | Ask::Reseat { .. }) {
                 self.site.sessions.clone().answer(ask).await;
             }
         }

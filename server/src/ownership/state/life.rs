@@ -65,6 +65,7 @@ impl State {
                 self.touched.members = true;
             }
             self.peers.begin_life();
+            self.next_check = now.plus(self.times.claim_check);
             self.dirty = true;
             self.poll(now, effects);
             self.plan(now, effects);

@@ -62,7 +62,9 @@ impl Uplink for Link {
             return Err(Refused::Closed(message));
         }
         match message {
-            ToNode::Find { gateway: _, conn, kind, region, make } => self.find(conn, kind, region, make),
+            ToNode::Find { gateway: _, conn, attempt, kind, region, make } => {
+                self.find((conn, attempt), kind, region, make)
+            }
             ToNode::Attach(attach) => self.attach(Attach { gateway: self.id, ..attach }),
             ToNode::Input(_) | ToNode::Detach { .. } | ToNode::Resync { .. } => self.of_seat(message),
             ToNode::TermSeen { shard, term } => {
@@ -143,17 +145,26 @@ impl Link {
         answered(sent, message)
     }
 
-    fn find(&self, conn: ConnId, kind: String, region: String, make: bool) -> Result<(), Refused<ToNode>> {
-        let room = self.room_for((self.id, conn), &kind, &region, make);
-        let sent = self.host.gateways.send(self.id, ToGateway::Found { conn, room });
+    fn find(
+        &self,
+        (conn, attempt): (ConnId, u32),
+        kind: String,
+        region: String,
+        make: bool,
+    ) -> Result<(), Refused<ToNode>> {
+        let (room, new) = match self.room_for((self.id, conn), &kind, &region, make) {
+            Some((room, new)) => (Some(room), new),
+            None => (None, false),
+        };
+        let sent = self.host.gateways.send(self.id, ToGateway::Found { conn, attempt, room, new });
         if sent.is_err() {
             self.host.finder.lock().release((self.id, conn));
         }
-        answered(sent, ToNode::Find { gateway: self.id, conn, kind, region, make })
+        answered(sent, ToNode::Find { gateway: self.id, conn, attempt, kind, region, make })
     }
 
-    /// A room with a free seat, or the name of a new one, of whatever shard; a seat is kept there for a moment.
-    fn room_for(&self, socket: (GatewayId, ConnId), kind: &str, region: &str, make: bool) -> Option<RoomId> {
+    /// A room with a free seat, or the name of a new one, of whatever shard, and whether it is new; a seat is kept there for a moment.
+    fn room_for(&self, socket: (GatewayId, ConnId), kind: &str, region: &str, make: bool) -> Option<(RoomId, bool)> {
         let host = &self.host;
         let known = host.kinds.get(kind)?;
         if host.stopping.load(Ordering::Acquire) {
@@ -162,7 +173,7 @@ impl Link {
         let now = host.clock.now();
         let mut finder = host.finder.lock();
         if let Some(room) = finder.find(socket, kind, region, now) {
-            return Some(room);
+            return Some((room, false));
         }
         if !make || known.private() || host.rooms.len() >= host.config.max_rooms {
             return None;
@@ -171,7 +182,7 @@ impl Link {
         let here = host.held(room.shard(host.config.shards)).is_some();
         finder.may_plan(here).then(|| {
             finder.plan(socket, &room, known.max_seats(), here, now);
-            room
+            (room, true)
         })
     }
 

@@ -54,7 +54,7 @@ fn to_node(p: &Parts) -> Vec<ToNode> {
     let (payload, gateway) = (Bytes::from(p.blob.clone()), GatewayId(0));
     let mode = [Mode::Join, Mode::JoinOrCreate, Mode::Create][usize::from(p.kind % 3)];
     vec![
-        ToNode::Find { gateway, conn, kind: p.text.clone(), region: "eu".into(), make: p.yes },
+        ToNode::Find { gateway, conn, attempt: p.id, kind: p.text.clone(), region: "eu".into(), make: p.yes },
         ToNode::Attach(Attach {
             gateway,
             conn,
@@ -114,7 +114,7 @@ fn to_gateway(p: &Parts) -> Vec<ToGateway> {
     };
     let restored = RestoredMember { conn, seat, generation, owed, snapshot: bytes.clone() };
     vec![
-        ToGateway::Found { conn, room: p.yes.then(|| room.clone()) },
+        ToGateway::Found { conn, attempt: p.id, room: p.yes.then(|| room.clone()), new: p.yes },
         ToGateway::Attached(Attached {
             conn,
             attempt: p.id,

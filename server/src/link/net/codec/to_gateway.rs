@@ -29,10 +29,12 @@ pub(in super::super) fn write_to_gateway(message: &ToGateway) -> Result<Packets,
 
 fn packet(message: &ToGateway) -> Result<Packet, TooLong> {
     let out = match message {
-        ToGateway::Found { conn, room } => {
-            let mut out = Out::new(1, 2);
+        ToGateway::Found { conn, attempt, room, new } => {
+            let mut out = Out::new(1, 4);
             out.uint(conn.0);
+            out.uint(*attempt);
             out.opt_text(room.as_ref().map(RoomId::as_str), limits::ROOM_ID_BYTES);
+            out.flag(*new);
             out
         }
         ToGateway::Attached(attached) => write_attached(attached),
@@ -197,8 +199,13 @@ pub(in super::super) fn read_to_gateway(packet: &Bytes) -> Result<Option<ToGatew
             return Ok(None);
         }
         1 => {
-            f.expect("found", 2)?;
-            ToGateway::Found { conn: f.conn()?, room: f.optional(Fields::room)? }
+            f.expect("found", 4)?;
+            ToGateway::Found {
+                conn: f.conn()?,
+                attempt: f.u32("attempt")?,
+                room: f.optional(Fields::room)?,
+                new: f.flag("new")?,
+            }
         }
         2 => {
             f.expect("attached", 13)?;

@@ -15,9 +15,10 @@ pub(in super::super) fn write_to_node(message: &ToNode) -> Result<Packets, TooLo
 
 fn packet(message: &ToNode) -> Result<Packet, TooLong> {
     let out = match message {
-        ToNode::Find { gateway: _, conn, kind, region, make } => {
-            let mut out = Out::new(1, 4);
+        ToNode::Find { gateway: _, conn, attempt, kind, region, make } => {
+            let mut out = Out::new(1, 5);
             out.uint(conn.0);
+            out.uint(*attempt);
             out.text(kind, TEXT_BYTES);
             out.text(region, TEXT_BYTES);
             out.flag(*make);
@@ -95,10 +96,11 @@ pub(in super::super) fn read_to_node(packet: &Bytes) -> Result<Option<ToNode>, E
             return Ok(None);
         }
         1 => {
-            f.expect("find", 4)?;
+            f.expect("find", 5)?;
             ToNode::Find {
                 gateway: GatewayId(0),
                 conn: f.conn()?,
+                attempt: f.u32("attempt")?,
                 kind: f.text("kind", TEXT_BYTES)?.to_owned(),
                 region: f.text("region", TEXT_BYTES)?.to_owned(),
                 make: f.flag("make")?,

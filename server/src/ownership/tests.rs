@@ -1,1 +1,0 @@
-//! The step machine, event by event.

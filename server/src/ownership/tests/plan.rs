@@ -1,0 +1,134 @@
+//! What placement asks for: taking, giving, draining.
+
+use super::*;
+
+fn eight_of_a() -> State {
+    among(8, &["a#1"], vec![])
+}
+
+fn gives(state: &State) -> Vec<(u32, String)> {
+    state.gives().iter().map(|(shard, to)| (shard.0, to.to_string())).collect()
+}
+
+#[test]
+fn a_join_is_given_its_share_a_few_at_a_time() {
+    let mut state = eight_of_a();
+    assert_eq!((state.holdings().len(), gives(&state)), (8, vec![]));
+    let joining = Member { status: Status::Joining, ..member("b#1") };
+    state.step(seconds(1), members(vec![member("a#1"), joining]));
+    assert_eq!(gives(&state), vec![], "not before it serves");
+    state.step(seconds(1), present(&["a#1", "b#1"]));
+    let mut given = 0;
+    while let Some((shard, to)) = gives(&state).into_iter().next() {
+        assert!(gives(&state).len() <= 2 && to == "b#1");
+        let term = 1_000 + u64::from(shard);
+        let effects = state.step(seconds(1), Event::Gave { shard: ShardId(shard), term: Term(term) });
+        assert_eq!(effects, vec![released(shard, "a#1", term)]);
+        assert!(!state.holdings().contains_key(&ShardId(shard)) && !state.in_doubt().contains(&ShardId(shard)));
+        let effects = state.step(seconds(1), Event::Released { shard: ShardId(shard), term: Term(term) });
+        assert_eq!(acquires(&effects), vec![], "what was given is not taken back");
+        assert_eq!(state.routes()[&ShardId(shard)].owner, None);
+        given += 1;
+    }
+    assert_eq!((given, state.holdings().len()), (4, 4));
+}
+
+#[test]
+fn the_other_side_takes_what_was_released_and_waits_for_the_rest() {
+    let owned: Vec<Route> = (0..8).map(|n| route(n, Some("b#1"), 10)).collect();
+    let mut state = among(8, &["a#1", "b#1"], owned);
+    assert_eq!(state.holdings().len(), 0);
+    state.step(seconds(1), Event::Tick);
+    // Whichever the other gives, by its own reckoning: both agree.
+    let mut other = State::new(Times::default(), 8, true, 8);
+    other.step(seconds(0), Event::Registered { incarnation: name("b#1"), sent: seconds(0) });
+    other.step(seconds(0), present(&["b#1"]));
+    let effects = other.step(seconds(0), routes(0, 0, vec![]));
+    grant_all(&mut other, seconds(0), &effects, 10);
+    other.step(seconds(1), present(&["a#1", "b#1"]));
+    let freed: Vec<u32> = other.gives().keys().map(|shard| shard.0).collect();
+    assert_eq!(freed.len(), 4);
+    let changed = freed.iter().map(|n| route(*n, None, 10)).collect();
+    let effects = state.step(seconds(1), routes(1, 5, changed));
+    let asked: Vec<(u32, Seen)> = freed.iter().map(|n| (*n, seen(None, 10))).collect();
+    assert_eq!(acquires_of(&effects), asked);
+}
+
+#[test]
+fn a_drain_gives_everything_if_somebody_can_have_it() {
+    let mut state = eight_of_a();
+    state.step(seconds(0), Event::Told { incarnation: name("a#1"), status: Status::Serving });
+    let effects = state.step(seconds(1), Event::Drain);
+    assert_eq!(effects, vec![Effect::Tell { incarnation: name("a#1"), status: Status::Draining }]);
+    assert_eq!((gives(&state), state.holdings().len()), (vec![], 8), "with nowhere to go it keeps serving");
+    let drains = Member { status: Status::Draining, ..member("b#1") };
+    state.step(seconds(1), members(vec![member("a#1"), drains]));
+    assert_eq!(gives(&state), vec![]);
+    state.step(seconds(1), present(&["a#1", "b#1"]));
+    assert_eq!(gives(&state).len(), 2);
+    state.step(seconds(1), present(&["a#1"]));
+    assert_eq!(gives(&state), vec![], "the only one that could have it is gone");
+}
+
+#[test]
+fn a_release_that_failed_is_made_again() {
+    let mut state = eight_of_a();
+    state.step(seconds(1), present(&["a#1", "b#1"]));
+    let shard = state.gives().keys().next().copied().expect("gives");
+    let term = Term(1_000 + u64::from(shard.0));
+    state.step(seconds(1), Event::Gave { shard, term });
+    assert!(state.releases(shard));
+    let effects = state.step(seconds(1), Event::Failed(Call::Release(shard)));
+    assert_eq!(effects, vec![Effect::ReadClaims { shards: vec![shard] }]);
+    let effects = state.step(seconds(1), claims(vec![claim(shard.0, Some("a#1"), term.0)]));
+    assert_eq!(effects, vec![released(shard.0, "a#1", term.0)], "nothing of it is in memory: it is not run again");
+}
+
+#[test]
+fn an_old_fence_gives_nothing() {
+    let mut state = eight_of_a();
+    let effects = state.step(seconds(1), Event::Gave { shard: ShardId(0), term: Term(7) });
+    assert_eq!((effects, state.holdings().len()), (vec![], 8));
+}
+
+#[test]
+fn what_was_given_while_the_lease_lapsed_does_not_go_on_from_memory() {
+    let mut state = owning();
+    state.step(seconds(3), Event::Tick);
+    assert!(doubt(&state));
+    state.step(seconds(3), Event::Gave { shard: ShardId(0), term: Term(10) });
+    assert!(!doubt(&state));
+}
+
+#[test]
+fn a_shard_that_its_target_does_not_take_is_taken_by_who_finds_it() {
+    // Placement gives one of the two to the other, which never takes it.
+    let both = present(&["a#1", "b#1"]);
+    let mut state = among(2, &["a#1", "b#1"], vec![]);
+    assert_eq!(state.holdings().len(), 1);
+    for second in 1..5 {
+        assert_eq!(acquires(&heartbeat(&mut state, seconds(second), &both)), vec![], "second {second}");
+    }
+    let effects = heartbeat(&mut state, seconds(5), &both);
+    assert_eq!(acquires(&effects), vec![None]);
+}
+
+#[test]
+fn a_draining_member_does_not_take_what_nobody_wants() {
+    let both = present(&["a#1", "b#1"]);
+    let mut state = among(2, &["a#1", "b#1"], vec![]);
+    state.step(seconds(0), Event::Drain);
+    for second in 1..9 {
+        assert_eq!(acquires(&heartbeat(&mut state, seconds(second), &both)), vec![], "second {second}");
+    }
+}
+
+#[test]
+fn a_shard_lost_while_it_is_given_leaves_the_list() {
+    let mut state = eight_of_a();
+    state.step(seconds(1), present(&["a#1", "b#1"]));
+    let shard = state.gives().keys().next().copied().expect("gives");
+    let term = Term(1_000 + u64::from(shard.0));
+    state.step(seconds(1), Event::Fenced { shard, term });
+    assert!(!state.gives().contains_key(&shard));
+}

@@ -76,8 +76,9 @@ impl Link {
         region: String,
         make: bool,
     ) -> Result<(), Refused<ToNode>> {
-        let room = self.room_for((gateway, conn), &kind, &region);
-        self.host.send(gateway, ToGateway::Found { conn, attempt, room, new: false }).map_err(|refused| {
+        let (room, new) =
+            self.room_for((gateway, conn), &kind, &region).map_or((None, false), |(room, new)| (Some(room), new));
+        self.host.send(gateway, ToGateway::Found { conn, attempt, room, new }).map_err(|refused| {
             self.host.finder.lock().release((gateway, conn));
             let back = ToNode::Find { gateway, conn, attempt, kind, region, make };
             match refused {
@@ -87,8 +88,8 @@ impl Link {
         })
     }
 
-    /// A room with a free seat, or the name of a new one; a seat is kept there for a moment.
-    fn room_for(&self, socket: (GatewayId, ConnId), kind: &str, region: &str) -> Option<RoomId> {
+    /// A room with a free seat, or the name of a new one, and which of the two; a seat is kept there for a moment.
+    fn room_for(&self, socket: (GatewayId, ConnId), kind: &str, region: &str) -> Option<(RoomId, bool)> {
         let host = &self.host;
         let known = host.kinds.get(kind)?;
         if host.stopping.load(Ordering::Acquire) {
@@ -97,7 +98,7 @@ impl Link {
         let now = host.clock.now();
         let mut finder = host.finder.lock();
         if let Some(room) = finder.find(socket, kind, region, now) {
-            return Some(room);
+            return Some((room, false));
         }
         if known.private() || host.rooms.len() >= host.config.max_rooms {
             return None;
@@ -106,7 +107,7 @@ impl Link {
             let room = RoomId::from_parts(kind, region, &self.name()).ok()?;
             if host.shard(room.shard(host.config.shards)).is_some() {
                 finder.plan(socket, &room, known.max_seats(), now);
-                return Some(room);
+                return Some((room, true));
             }
         }
         None

@@ -71,7 +71,7 @@ pub(super) fn commit(outcome: &'static str, took: Duration) {
     }
 }
 
-/// A work item was `completed`, `failed`, `parked` or `handed`.
+/// A work item was `completed`, `failed`, `parked` or `handed`; `refused` to a game that has too many.
 pub(super) fn work(of: &str, outcome: &'static str) {
     metrics::counter!("tenure_work_total", "kind" => kind(of), "outcome" => outcome).increment(1);
 }

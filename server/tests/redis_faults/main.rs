@@ -83,7 +83,7 @@ fn batch(fence: &Fence, version: u64, size: usize) -> Batch {
 }
 
 /// Makes the same call again and again while the store is not reachable, as its callers do.
-async fn again<T, F: Future<Output = Result<T, Error>>>(what: &str, call: impl Fn() -> F) -> T {
+async fn again<T>(what: &str, call: impl AsyncFn() -> Result<T, Error>) -> T {
     let start = std::time::Instant::now();
     loop {
         match call().await {

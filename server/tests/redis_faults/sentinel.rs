@@ -20,6 +20,8 @@ async fn h2_a_failover_that_forgets_a_claim_repeats_no_term() {
         sentinels.servers.iter().all(|server| slots(server) == slots(&sentinels.servers[0]))
     });
     sentinels.servers[1..].iter().for_each(redis::Server::pause);
+    // Or what comes now would wait for them in their sockets.
+    assert_eq!(sentinels.servers[0].call(&["CLIENT", "KILL", "TYPE", "replica"]), ":2\r\n");
     let seen = Some((Some(fence.incarnation().clone()), fence.term()));
     let lost = store.acquire(&shard(1), fence.incarnation(), seen, Term(0)).await.expect("acquires anew");
     store.commit(&lost, SHARDS, 1, batch(&lost, 2, 10)).await.expect("commits");

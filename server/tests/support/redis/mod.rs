@@ -1,5 +1,5 @@
 //! Real Redis servers for tests: one, a Cluster, a primary under Sentinel; on free ports, in folders of their own, dead with their handles.
-#![allow(dead_code, reason = "each test uses its part")]
+#![allow(dead_code, unused_imports, reason = "each test uses its part")]
 #![expect(clippy::expect_used, reason = "a test says what it expected")]
 #![expect(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so")]

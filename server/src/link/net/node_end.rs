@@ -68,7 +68,7 @@ fn answer(refused: ToNode) -> Option<ToGateway> {
             let retry_after = Some(RETRY_AFTER);
             Some(ToGateway::Refused { conn, attempt, code: ErrorCode::MayRetry, message, retry_after })
         }
-        ToNode::Find { conn, .. } => Some(ToGateway::Found { conn, room: None }),
+        ToNode::Find { conn, attempt, .. } => Some(ToGateway::Found { conn, attempt, room: None, new: false }),
         // The seat is not there: that was the wish. And a host that is gone needs no term.
         ToNode::Detach { .. } | ToNode::TermSeen { .. } => None,
     }

@@ -1,6 +1,7 @@
-//! Measures durable commits of the embedded store: `cargo run --release --example store_bench [folder]`.
+//! Measures durable commits of a store: `cargo run --release --example store_bench [folder | redis://…]`.
 //!
 //! Each writer stands for a shard that commits 40 checkpoints of 4 KiB, waits for the answer and commits again; more writers share fsyncs.
+//! With a folder it is the embedded store; the other one is Redis.
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 
 use std::{path::PathBuf, time::Duration};
@@ -9,7 +10,7 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use tenure::{
     runtime::{Clock, Rng},
-    store::{self, Batch, Checkpoint, Fence, Key, MemberInfo, Options, RoomSummary, Store},
+    store::{self, Batch, Checkpoint, Fence, Key, MemberInfo, Options, RedisOptions, RoomSummary, Store},
 };
 use tenure_shared::{IncarnationId, RoomId, ShardId, Term, Tick};
 
@@ -68,9 +69,16 @@ async fn write(
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let folder = std::env::args().nth(1).map_or_else(|| std::env::temp_dir().join("tenure-store-bench"), PathBuf::from);
+    let place = std::env::args().nth(1);
     let clock = Clock::system();
-    let store = store::embedded(&folder, clock.clone(), Options::default())?;
+    let store = match place.as_deref().filter(|place| place.contains("://")) {
+        Some(url) => store::redis(url, clock.clone(), RedisOptions { accept_loss: true, ..RedisOptions::default() })?,
+        None => {
+            let folder = place.map_or_else(|| std::env::temp_dir().join("tenure-store-bench"), PathBuf::from);
+            println!("folder {}", folder.display());
+            store::embedded(&folder, clock.clone(), Options::default())?
+        }
+    };
     store.agree("shards", &SHARDS.to_string()).await?;
     let me = IncarnationId::new(&format!("bench#{}", Rng::from_entropy().uuid()))?;
     let info = MemberInfo {
@@ -83,7 +91,6 @@ async fn main() -> anyhow::Result<()> {
         zone_data: String::new(),
     };
     store.register(&me, info, Duration::from_secs(3_600)).await?;
-    println!("folder {}", folder.display());
     println!("writers  checkpoints  commits/s   MiB/s  p50 ms  p99 ms");
     for (writers, count) in [(1, 0), (1, 1), (1, 40), (8, 40), (64, 1)] {
         let mut all = tokio::task::JoinSet::new();

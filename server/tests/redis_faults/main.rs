@@ -1,5 +1,7 @@
 //! The store in Redis when servers lose their scripts, stop, forget, fail over or move slots: H1, H2 and H6 hold in what survives
 //! (LESSONS C26, C27, C35, C36, C38).
+#![expect(clippy::expect_used, reason = "a test says what it expected")]
+#![expect(clippy::disallowed_methods, reason = "real servers are waited for in real time")]
 
 #[path = "../support/redis/mod.rs"]
 mod redis;
@@ -83,7 +85,7 @@ fn batch(fence: &Fence, version: u64, size: usize) -> Batch {
 }
 
 /// Makes the same call again and again while the store is not reachable, as its callers do.
-async fn again<T, F: Future<Output = Result<T, Error>>>(what: &str, call: impl Fn() -> F) -> T {
+async fn again<T>(what: &str, call: impl AsyncFn() -> Result<T, Error>) -> T {
     let start = std::time::Instant::now();
     loop {
         match call().await {

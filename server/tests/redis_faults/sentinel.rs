@@ -13,13 +13,15 @@ async fn h2_a_failover_that_forgets_a_claim_repeats_no_term() {
     }
     let mut sentinels = redis::Sentinels::start(&[]);
     let store = redis::open(&sentinels.url(), options());
-    let fence = again("owner", || async { Ok(owner(&store, "a#1", 1).await) }).await;
-    again("first", || store.commit(&fence, SHARDS, 1, batch(&fence, 1, 10))).await;
+    let fence = again("owner", async || Ok(owner(&store, "a#1", 1).await)).await;
+    again("first", async || store.commit(&fence, SHARDS, 1, batch(&fence, 1, 10)).await).await;
     redis::until("the replicas have it", || {
         let slots = |server: &redis::Server| server.call(&["HLEN", "{tenure:s1}:rows"]);
         sentinels.servers.iter().all(|server| slots(server) == slots(&sentinels.servers[0]))
     });
     sentinels.servers[1..].iter().for_each(redis::Server::pause);
+    // Or what comes now would wait for them in their sockets.
+    assert_eq!(sentinels.servers[0].call(&["CLIENT", "KILL", "TYPE", "replica"]), ":2\r\n");
     let seen = Some((Some(fence.incarnation().clone()), fence.term()));
     let lost = store.acquire(&shard(1), fence.incarnation(), seen, Term(0)).await.expect("acquires anew");
     store.commit(&lost, SHARDS, 1, batch(&lost, 2, 10)).await.expect("commits");
@@ -28,15 +30,16 @@ async fn h2_a_failover_that_forgets_a_claim_repeats_no_term() {
     sentinels.servers[1..].iter().for_each(redis::Server::resume);
     sentinels.failed_over(former);
 
-    let claim = again("claim", || store.claim(&shard(1))).await.expect("the claim of before");
+    let claim = again("claim", async || store.claim(&shard(1)).await).await.expect("the claim of before");
     assert_eq!(claim.term, fence.term(), "the last writes are lost");
-    assert_eq!(again("load", || store.load(&room(1))).await.expect("is there").version, 1);
+    assert_eq!(again("load", async || store.load(&room(1)).await).await.expect("is there").version, 1);
     let late = store.commit(&lost, SHARDS, 2, batch(&lost, 3, 10)).await;
     assert!(matches!(late, Err(Error::Fenced { .. })), "what hung on the lost claim is refused: {late:?}");
     let seen = Some((claim.holder, claim.term));
-    let anew = again("acquire", || store.acquire(&shard(1), fence.incarnation(), seen.clone(), lost.term())).await;
+    let anew =
+        again("acquire", async || store.acquire(&shard(1), fence.incarnation(), seen.clone(), lost.term()).await).await;
     assert!(anew.term() > lost.term(), "{} after {}", anew.term(), lost.term());
-    again("commit", || store.commit(&anew, SHARDS, 1, batch(&anew, 2, 10))).await;
+    again("commit", async || store.commit(&anew, SHARDS, 1, batch(&anew, 2, 10)).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,13 +50,13 @@ async fn a_primary_that_became_a_replica_is_left_for_the_new_one() {
     }
     let sentinels = redis::Sentinels::start(&["--min-replicas-to-write", "1"]);
     let store = redis::open(&sentinels.url(), options());
-    let fence = again("owner", || async { Ok(owner(&store, "a#1", 1).await) }).await;
+    let fence = again("owner", async || Ok(owner(&store, "a#1", 1).await)).await;
     let former = sentinels.servers[0].port;
     sentinels.fail_over();
     let now = sentinels.failed_over(former);
     redis::until("the former primary is a replica", || sentinels.at(former).call(&["ROLE"]).contains("slave"));
-    again("beat", || store.heartbeat(fence.incarnation(), TTL, Term(0))).await;
-    again("commit", || store.commit(&fence, SHARDS, 1, batch(&fence, 1, 10))).await;
+    again("beat", async || store.heartbeat(fence.incarnation(), TTL, Term(0)).await).await;
+    again("commit", async || store.commit(&fence, SHARDS, 1, batch(&fence, 1, 10)).await).await;
     assert_ne!(now, former);
     assert_eq!(sentinels.at(now).call(&["EXISTS", &format!("{{tenure:s1}}:room:{}", room(1))]), ":1\r\n");
 }

@@ -67,7 +67,7 @@ async fn a_crash_of_a_durable_server_loses_nothing() {
     let store = redis::open(&server.url(), options());
     let fence = owner(&store, "a#1", 1).await;
     for number in 1..=20 {
-        again("commit", || store.commit(&fence, SHARDS, number, batch(&fence, number, 10_000))).await;
+        again("commit", async || store.commit(&fence, SHARDS, number, batch(&fence, number, 10_000)).await).await;
     }
     let claim = store.claim(&shard(1)).await.expect("reads");
     server.kill();
@@ -76,12 +76,12 @@ async fn a_crash_of_a_durable_server_loses_nothing() {
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
     assert!(start.elapsed() < Duration::from_secs(5), "by its deadline: {:?}", start.elapsed());
     server.again();
-    let (beats, _) = again("beat", || store.heartbeat(fence.incarnation(), TTL, Term(0))).await;
+    let (beats, _) = again("beat", async || store.heartbeat(fence.incarnation(), TTL, Term(0)).await).await;
     assert!(beats >= 1, "the lease is there");
-    assert_eq!(again("claim", || store.claim(&shard(1))).await, claim);
-    let loaded = again("load", || store.load(&room(1))).await.expect("is there");
+    assert_eq!(again("claim", async || store.claim(&shard(1)).await).await, claim);
+    let loaded = again("load", async || store.load(&room(1)).await).await.expect("is there");
     assert_eq!(loaded.version, 20, "the last one that was acknowledged");
-    again("the next", || store.commit(&fence, SHARDS, 21, batch(&fence, 21, 10))).await;
+    again("the next", async || store.commit(&fence, SHARDS, 21, batch(&fence, 21, 10)).await).await;
 }
 
 #[tokio::test]
@@ -116,8 +116,8 @@ async fn calls_to_a_server_that_stands_still_end_by_their_deadline() {
     }
     let server = redis::Server::start(&redis::DURABLE);
     let store = redis::open(&server.url(), RedisOptions { deadline: Duration::from_millis(300), ..options() });
-    let fence = again("owner", || async { Ok(owner(&store, "a#1", 1).await) }).await;
-    again("first", || store.commit(&fence, SHARDS, 1, batch(&fence, 1, 10))).await;
+    let fence = again("owner", async || Ok(owner(&store, "a#1", 1).await)).await;
+    again("first", async || store.commit(&fence, SHARDS, 1, batch(&fence, 1, 10)).await).await;
     server.pause();
     for _ in 0..3 {
         let start = Instant::now();
@@ -131,9 +131,9 @@ async fn calls_to_a_server_that_stands_still_end_by_their_deadline() {
     }
     server.resume();
     // What was on its way may have been carried out: the same number again is the same commit.
-    again("the same again", || store.commit(&fence, SHARDS, 2, batch(&fence, 2, 10))).await;
-    again("beat", || store.heartbeat(fence.incarnation(), TTL, Term(0))).await;
-    let loaded = again("load", || store.load(&room(1))).await.expect("is there");
+    again("the same again", async || store.commit(&fence, SHARDS, 2, batch(&fence, 2, 10)).await).await;
+    again("beat", async || store.heartbeat(fence.incarnation(), TTL, Term(0)).await).await;
+    let loaded = again("load", async || store.load(&room(1)).await).await.expect("is there");
     assert_eq!(loaded.version, 2);
 }
 
@@ -147,10 +147,11 @@ async fn h1_of_many_that_acquire_at_once_one_is_granted() {
     let (a, b) = (register(&stores[0], "a#1").await, register(&stores[1], "b#1").await);
     let mut term = Term(0);
     let mut seen = None;
+    let key = shard(2);
     for _ in 0..50 {
         let (one, two) = tokio::join!(
-            stores[0].acquire(&shard(2), &a, seen.clone(), Term(0)),
-            stores[1].acquire(&shard(2), &b, seen.clone(), Term(0)),
+            stores[0].acquire(&key, &a, seen.clone(), Term(0)),
+            stores[1].acquire(&key, &b, seen.clone(), Term(0)),
         );
         assert!(one.is_ok() != two.is_ok(), "one of them: {one:?} {two:?}");
         let fence = one.or(two).expect("one of them");

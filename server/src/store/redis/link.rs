@@ -140,7 +140,8 @@ impl Link {
                     .retries(CLUSTER_RETRIES)
                     .min_retry_wait(10)
                     .max_retry_wait(100)
-                    .connection_timeout(self.deadline)
+                    // One node that stands still must not use up the time of the call that connects to all of them.
+                    .connection_timeout(self.deadline / 4)
                     .response_timeout(self.deadline)
                     .tcp_settings(tcp())
                     .build()?;

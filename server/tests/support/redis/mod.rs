@@ -1,5 +1,8 @@
 //! Real Redis servers for tests: one, a Cluster, a primary under Sentinel; on free ports, in folders of their own, dead with their handles.
 #![allow(dead_code, reason = "each test uses its part")]
+#![expect(clippy::expect_used, reason = "a test says what it expected")]
+#![expect(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
+#![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 mod cluster;
 mod sentinel;
@@ -73,9 +76,20 @@ pub(crate) fn call(port: u16, words: &[&str]) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
+/// A process that ends with its handle, also when a test fails while it waits for it.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // A process that stands still is killed all the same.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 /// A running server.
 pub(crate) struct Server {
-    child: Child,
+    process: Process,
     /// Where it listens.
     pub(crate) port: u16,
     dir: Arc<tempfile::TempDir>,
@@ -107,9 +121,9 @@ impl Server {
         // Another process may have taken the port meanwhile: then the server ends at once, and there are other ports.
         for _ in 0..20 {
             let port = free_port();
-            let mut child = spawn(dir.path(), &args, port, sentinel);
-            if answers(&mut child, port) {
-                return Self { child, port, dir, args, sentinel };
+            let mut process = spawn(dir.path(), &args, port, sentinel);
+            if answers(&mut process, port) {
+                return Self { process, port, dir, args, sentinel };
             }
         }
         panic!("no server came up: {}", std::fs::read_to_string(dir.path().join("log")).unwrap_or_default());
@@ -128,14 +142,14 @@ impl Server {
     /// Ends it as a power cut would.
     pub(crate) fn kill(&mut self) {
         self.signal("CONT");
-        self.child.kill().expect("killed");
-        self.child.wait().expect("ended");
+        self.process.0.kill().expect("killed");
+        self.process.0.wait().expect("ended");
     }
 
     /// Starts it again with what it has on disk.
     pub(crate) fn again(&mut self) {
-        self.child = spawn(self.dir.path(), &self.args, self.port, self.sentinel);
-        assert!(answers(&mut self.child, self.port), "it came up again");
+        self.process = spawn(self.dir.path(), &self.args, self.port, self.sentinel);
+        assert!(answers(&mut self.process, self.port), "it came up again");
     }
 
     /// Stands still, with all its connections open.
@@ -149,20 +163,12 @@ impl Server {
     }
 
     fn signal(&self, name: &str) {
-        let done = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        let done = Command::new("kill").args([&format!("-{name}"), &self.process.0.id().to_string()]).status();
         assert!(done.is_ok_and(|status| status.success()) || name == "CONT", "kill -{name}");
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // A process that stands still is killed all the same.
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-fn spawn(dir: &Path, args: &[String], port: u16, sentinel: bool) -> Child {
+fn spawn(dir: &Path, args: &[String], port: u16, sentinel: bool) -> Process {
     let log = std::fs::File::create(dir.join("log")).expect("a log");
     let port = port.to_string();
     let mut command = Command::new("redis-server");
@@ -172,15 +178,16 @@ fn spawn(dir: &Path, args: &[String], port: u16, sentinel: bool) -> Child {
         command.arg("--sentinel");
     }
     command.current_dir(dir).stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log);
-    command.spawn().expect("redis-server starts")
+    Process(command.spawn().expect("redis-server starts"))
 }
 
 /// Waits until it answers; `false` if it ended.
-fn answers(child: &mut Child, port: u16) -> bool {
+fn answers(process: &mut Process, port: u16) -> bool {
     let mut ended = false;
     until("the server answers", || {
-        ended = child.try_wait().expect("a child").is_some();
-        ended || call(port, &["PING"]).is_ok_and(|answer| answer.starts_with("+PONG"))
+        ended = process.0.try_wait().expect("a child").is_some();
+        // One with a password answers, too.
+        ended || call(port, &["PING"]).is_ok_and(|answer| answer.starts_with("+PONG") || answer.starts_with("-NOAUTH"))
     });
     !ended
 }

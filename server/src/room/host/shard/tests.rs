@@ -64,7 +64,7 @@ impl Bench {
         let (store, rng, tasks) = (store::memory(clock.clone()), Rng::seeded(1), Tasks::new(Shutdown::new()));
         let info = MemberInfo {
             node: "a".to_owned(),
-            roles: vec![],
+            roles: vec!["room".to_owned()],
             version: String::new(),
             revision: 0,
             link: String::new(),

@@ -118,7 +118,7 @@ fn failed(call: Call, error: &Error) -> Event {
     match &call {
         // Many shards in one line would hide the rest of the log.
         Call::Claims(shards) => {
-            tracing::warn!(shards = shards.len(), %error, "reading claims failed; it is made again")
+            tracing::warn!(shards = shards.len(), %error, "reading claims failed; it is made again");
         }
         call => tracing::warn!(?call, %error, "a call of the lease failed; it is made again"),
     }

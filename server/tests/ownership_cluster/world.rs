@@ -17,10 +17,10 @@ use tenure::{
 };
 use tenure_shared::{IncarnationId, ShardId, Term};
 
-pub const START: Wall = Wall(1_764_446_400_123_456);
-pub const SHARDS: u32 = 24;
+pub(crate) const START: Wall = Wall(1_764_446_400_123_456);
+pub(crate) const SHARDS: u32 = 24;
 /// How far clocks move at a time.
-pub const STEP: Duration = Duration::from_millis(50);
+pub(crate) const STEP: Duration = Duration::from_millis(50);
 /// How often everybody may run between two moves of the clocks.
 const TURNS: usize = 300;
 
@@ -40,48 +40,48 @@ impl Backend for Way {
 }
 
 /// A node with a clock of its own: a stopped process does not see time pass.
-pub struct Node {
-    pub name: String,
-    pub ownership: Ownership,
-    pub store: Store,
-    pub clock: Clock,
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) ownership: Ownership,
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
     hand: ManualClock,
-    pub cut: Arc<AtomicBool>,
-    pub stopped: Option<Duration>,
-    pub tasks: Tasks,
+    pub(crate) cut: Arc<AtomicBool>,
+    pub(crate) stopped: Option<Duration>,
+    pub(crate) tasks: Tasks,
 }
 
 impl Node {
-    pub fn acts(&self) -> bool {
+    pub(crate) fn acts(&self) -> bool {
         self.stopped.is_none() && self.ownership.holds(self.clock.now())
     }
 
-    pub fn terms(&self) -> BTreeMap<ShardId, Term> {
+    pub(crate) fn terms(&self) -> BTreeMap<ShardId, Term> {
         let fence = |shard: ShardId| Some((shard, self.ownership.fence(shard)?.term()));
         self.ownership.shards().into_iter().filter_map(fence).collect()
     }
 
-    pub fn life(&self) -> Option<IncarnationId> {
+    pub(crate) fn life(&self) -> Option<IncarnationId> {
         self.ownership.incarnation()
     }
 }
 
-pub struct World {
+pub(crate) struct World {
     hand: ManualClock,
     store: Arc<Memory>,
-    pub nodes: Vec<Node>,
+    pub(crate) nodes: Vec<Node>,
     /// Highest term that acted, per shard.
     highest: BTreeMap<ShardId, Term>,
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (clock, hand) = Clock::manual(START);
         let store = Arc::new(Memory::new(clock, store::model::Rules::default()));
         Self { hand, store, nodes: Vec::new(), highest: BTreeMap::new() }
     }
 
-    pub async fn with(names: &[&str]) -> Self {
+    pub(crate) async fn with(names: &[&str]) -> Self {
         let mut world = Self::new();
         for name in names {
             world.start(name, "1", 0, &["room"]).await;
@@ -90,7 +90,7 @@ impl World {
         world
     }
 
-    pub async fn start(&mut self, name: &str, version: &str, revision: u64, roles: &[&str]) {
+    pub(crate) async fn start(&mut self, name: &str, version: &str, revision: u64, roles: &[&str]) {
         let (clock, hand) = Clock::manual(START);
         let cut = Arc::new(AtomicBool::new(false));
         let store = Store::new(Way { store: self.store.clone(), cut: cut.clone() }, clock.clone());
@@ -112,28 +112,28 @@ impl World {
         self.nodes.push(Node { name: name.to_owned(), ownership, store, clock, hand, cut, stopped: None, tasks });
     }
 
-    pub fn node(&self, name: &str) -> &Node {
+    pub(crate) fn node(&self, name: &str) -> &Node {
         self.nodes.iter().find(|node| node.name == name).expect("a node of that name")
     }
 
-    pub fn node_mut(&mut self, name: &str) -> &mut Node {
+    pub(crate) fn node_mut(&mut self, name: &str) -> &mut Node {
         self.nodes.iter_mut().find(|node| node.name == name).expect("a node of that name")
     }
 
     /// As kill -9.
-    pub fn kill(&mut self, name: &str) {
+    pub(crate) fn kill(&mut self, name: &str) {
         self.nodes.retain(|node| node.name != name);
     }
 
     /// As SIGCONT: all the time that passed is seen at once.
-    pub fn wake(&mut self, name: &str) {
+    pub(crate) fn wake(&mut self, name: &str) {
         let node = self.node_mut(name);
         let missed = node.stopped.take().expect("is stopped");
         node.hand.advance(missed);
     }
 
     /// Moves all clocks and lets everybody do what is due; rooms stop at once and are stored, so what is to be given is given.
-    pub async fn run(&mut self, time: Duration) {
+    pub(crate) async fn run(&mut self, time: Duration) {
         for _ in 0..(time.as_millis() / STEP.as_millis()) {
             self.hand.advance(STEP);
             for node in &mut self.nodes {
@@ -173,15 +173,15 @@ impl World {
     }
 
     /// How many shards each acts for.
-    pub fn loads(&self) -> BTreeMap<&str, usize> {
+    pub(crate) fn loads(&self) -> BTreeMap<&str, usize> {
         self.nodes.iter().filter(|node| node.acts()).map(|node| (node.name.as_str(), node.terms().len())).collect()
     }
 
-    pub fn owned(&self) -> usize {
+    pub(crate) fn owned(&self) -> usize {
         self.loads().into_values().sum()
     }
 
-    pub fn fences(&self, name: &str) -> Vec<Fence> {
+    pub(crate) fn fences(&self, name: &str) -> Vec<Fence> {
         let node = self.node(name);
         node.ownership.shards().into_iter().filter_map(|shard| node.ownership.fence(shard)).collect()
     }

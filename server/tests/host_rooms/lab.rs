@@ -81,6 +81,8 @@ pub struct Outside {
     /// Times the game was told that a seat's socket is gone, and that it is back.
     pub drops: std::sync::atomic::AtomicU64,
     pub backs: std::sync::atomic::AtomicU64,
+    /// Seconds of grace beyond three.
+    pub more_grace: std::sync::atomic::AtomicU64,
     pub gate: (Mutex<bool>, std::sync::Condvar),
 }
 
@@ -91,7 +93,8 @@ pub fn kind(views: &Views, outside: &Arc<Outside>) -> Arc<RoomKind> {
 }
 
 fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>) {
-    room.tick_rate(50).max_seats(4).reconnect_grace(Duration::from_secs(3));
+    let more = outside.more_grace.load(std::sync::atomic::Ordering::SeqCst);
+    room.tick_rate(50).max_seats(4).reconnect_grace(Duration::from_secs(3 + more));
     room.resource::<Book>("book").persisted();
     room.component::<Thing>("thing").persisted();
     room.message::<Say>("say");

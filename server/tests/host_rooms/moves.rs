@@ -1,7 +1,10 @@
 //! Rooms that change nodes, or terms: given away, in doubt, moved at random. Nothing is lost or doubled, and no game hears of it.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -134,7 +137,7 @@ async fn a_shard_that_cannot_be_stored_in_time_stays_and_goes_on() {
     let of_moved = ids.iter().find(|id| id.shard(SHARDS) == moved).unwrap();
     let from = gateways[0].heard.said.lock().unwrap().len();
     gateways[0].ask_as(conn, of_moved, "bob", Mode::Join, None);
-    world.until("they go on here", || !a.host.status().stages.contains_key("frozen"));
+    world.until("they go on here (H5)", || !a.host.status().stages.contains_key("frozen"));
     assert!(matches!(answer(&gateways[0], conn, 1, from), Answer::Attached(_)), "who waited is let in");
     assert!(players.iter().all(|player| !player.is_moved(&gateways)), "nobody is told of anything");
     world.weather.hold_commits.store(false, Ordering::SeqCst);
@@ -223,6 +226,7 @@ fn news(world: &World, player: &Player) -> [u64; 5] {
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_moves_at_random_are_no_news_to_a_game() {
     let world = World::new();
+    world.outside.more_grace.store(60, Ordering::SeqCst);
     let rng = tenure::runtime::Rng::seeded(12);
     let mut nodes: Vec<(usize, Node)> = Vec::new();
     let mut gateways: Vec<Gateway> = Vec::new();
@@ -253,7 +257,7 @@ async fn twenty_moves_at_random_are_no_news_to_a_game() {
             add(&mut nodes, &mut gateways).await;
         }
         let (_, node) = nodes.remove(rng.below(2) as usize);
-        let crash = rng.below(3) == 0;
+        let (crash, mut drained) = (rng.below(3) == 0, None);
         for player in &mut players {
             player.say(&gateways, Say::Keep(*kept.last().unwrap()));
         }
@@ -261,13 +265,33 @@ async fn twenty_moves_at_random_are_no_news_to_a_game() {
             crashes += 1;
             node.crash().await;
         } else {
-            drained(&world, &node).await;
-            assert!(node.stop().await.is_clean());
+            node.ownership.drain().await;
+            drained = Some(node);
         }
-        for player in &mut players {
-            // Where it was may be dead and say nothing.
-            player.follow(&world, &gateways);
-            player.until_saved(&world, &gateways);
+        // All at once, as gateways do: the game waits five seconds for each.
+        let settled = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for player in &mut players {
+                let (world, gateways, settled) = (&world, &gateways, &settled);
+                scope.spawn(move || {
+                    // Where it was may be dead and say nothing.
+                    player.follow(world, gateways);
+                    loop {
+                        let last = settled.load(Ordering::SeqCst);
+                        player.until_saved(world, gateways);
+                        if last && !player.is_moved(gateways) {
+                            return;
+                        }
+                        world.pass(Duration::from_millis(2));
+                    }
+                });
+            }
+            let given = || drained.as_ref().is_none_or(|node: &Node| node.ownership.shards().is_empty());
+            world.until("it gave everything away", given);
+            settled.store(true, Ordering::SeqCst);
+        });
+        if let Some(node) = drained.take() {
+            assert!(node.stop().await.is_clean());
         }
         moves += players.iter().zip(&owners).filter(|(player, term)| player.socket.attached.term > **term).count();
     }

@@ -60,13 +60,19 @@ async fn a_seat_that_nobody_takes_again_goes_into_its_grace() {
     let a = world.named("a", &world.weather).await;
     let id = room_of(&a);
     let gateways = vec![a.gateway()];
-    Player::join(&world, &gateways, &id, "ann", 1);
+    let mut ann = Player::join(&world, &gateways, &id, "ann", 1);
     a.crash().await;
     let b = world.named("b", &Arc::default()).await;
     world.until("it is there", || b.host.status().rooms == 1);
     world.until("it ends after its grace", || world.outside.drops.load(Ordering::SeqCst) == 1);
     world.until("and the room with it", || b.host.status().rooms == 0);
     assert_eq!(hooks(&world), (1, 0));
+    // Too late: what it has not heard to be saved must not be applied to another seat.
+    let late = ann.rejoin(&gateways);
+    match ask(&b.gateway(), late) {
+        Answer::Other(ToGateway::Refused { code: ErrorCode::ResumeFailed, .. }) => {}
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

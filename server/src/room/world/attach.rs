@@ -33,7 +33,8 @@ impl RoomWorld {
     /// socket that had it is closed by a message in [`take_messages`](Self::take_messages).
     ///
     /// # Errors
-    /// When the room is full or locked, or the game refuses; when the socket comes after its room moved and another one has its seat.
+    /// When the room is full or locked, or the game refuses; when the socket comes after its room moved and another one has its seat, or the
+    /// seat is over.
     pub fn attach(&mut self, attach: &Attach) -> Result<Attached, AttachRefused> {
         if attach.first > LAST_SEQ || attach.generation.0 > LAST_GENERATION {
             return Err(refused(ErrorCode::Refused, "a number is past its end".to_owned()));
@@ -86,6 +87,12 @@ impl RoomWorld {
         })
     }
 
+    /// Whether a seat of this number was here and has ended. One that was given after a checkpoint that the room was restored from is none.
+    fn is_over(&self, id: SeatId) -> bool {
+        let forgotten = self.forgotten.iter().any(|(from, to)| (*from..*to).contains(&id.0));
+        id.0 < self.next_seat && !forgotten && !self.seats.contains_key(&id)
+    }
+
     /// Whether the socket held the seat once and another one has taken it since: its room moved before it heard of that.
     fn is_late(&self, id: SeatId, attach: &Attach) -> bool {
         let here = Some((attach.gateway, attach.conn));
@@ -118,6 +125,10 @@ impl RoomWorld {
             let length = attach.options.len();
             let message = format!("join options have {length} bytes; at most {}", limits::JOIN_OPTIONS_BYTES);
             return Err(refused(ErrorCode::Refused, message));
+        }
+        if attach.rejoin && attach.seat.is_some_and(|id| self.is_over(id)) {
+            // What its sender has not heard to be saved may have been applied to that seat: on another one it would be again (H4).
+            return Err(refused(ErrorCode::ResumeFailed, "the seat is over".to_owned()));
         }
         // Whoever had a seat here is let in again: only the store forgot it.
         let locked = self.world.get_resource::<ControlState>().is_some_and(|control| control.locked);

@@ -140,6 +140,7 @@ impl RoomWorld {
             replicator,
             seats: BTreeMap::new(),
             next_seat: 1,
+            forgotten: Vec::new(),
             inputs: InputQueue::default(),
             known: Known::new(settings.max_known),
             effects: Effects::default(),

@@ -45,6 +45,8 @@ pub(super) struct Stored {
     pub(super) tasks: Vec<(u64, Arc<str>, u64)>,
     #[serde(default)]
     pub(super) born: Wall,
+    #[serde(default)]
+    pub(super) forgotten: Vec<(u32, u32)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -138,6 +140,7 @@ impl RoomWorld {
                 .map(|tasks| tasks.flying.iter().map(|(n, (name, key))| (*n, name.clone(), *key)).collect())
                 .unwrap_or_default(),
             born: self.born,
+            forgotten: self.forgotten.clone(),
         }
     }
 

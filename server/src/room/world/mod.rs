@@ -79,6 +79,8 @@ pub struct RoomWorld {
 
     seats: BTreeMap<SeatId, SeatState>,
     next_seat: u32,
+    /// Numbers of seats that were given after a checkpoint that this room was restored from, oldest first: they are not over, but unknown.
+    forgotten: Vec<(u32, u32)>,
     inputs: InputQueue,
     known: Known,
 

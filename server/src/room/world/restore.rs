@@ -29,6 +29,8 @@ use crate::{
 const SKIPPED_SEATS: u32 = 1_000;
 /// The same of attachments: a seat's numbers given after the checkpoint are below those that the restored room gives.
 const SKIPPED_GENERATIONS: u32 = 1_000;
+/// Restores that are remembered with the seats that each of them forgot.
+const FORGOTTEN: usize = 32;
 
 impl RoomWorld {
     /// A room from its checkpoint. Seats come back disconnected, in their grace, whole again; nothing is news to systems (H12).
@@ -73,6 +75,14 @@ impl RoomWorld {
         let mut this = Self::bare(kind, settings, start)?;
         this.lost = Lost { after: (checkpoint.term, checkpoint.tick), before: (term, reached.tick) };
         this.next_seat = stored.next_seat.saturating_add(SKIPPED_SEATS).max(reached.next_seat);
+        this.forgotten.clone_from(&stored.forgotten);
+        match this.forgotten.last_mut() {
+            // No seat was given in between.
+            Some(last) if last.1 == stored.next_seat => last.1 = this.next_seat,
+            _ => this.forgotten.push((stored.next_seat, this.next_seat)),
+        }
+        let old = this.forgotten.len().saturating_sub(FORGOTTEN);
+        this.forgotten.drain(..old);
         this.restore_books(&stored, checkpoint);
         this.restore_entities(&stored.components, &stored.entities)?;
         this.restore_seats(&stored.seats)?;

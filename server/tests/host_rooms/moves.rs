@@ -137,7 +137,7 @@ async fn a_shard_that_cannot_be_stored_in_time_stays_and_goes_on() {
     let of_moved = ids.iter().find(|id| id.shard(SHARDS) == moved).unwrap();
     let from = gateways[0].heard.said.lock().unwrap().len();
     gateways[0].ask_as(conn, of_moved, "bob", Mode::Join, None);
-    world.until("they go on here", || !a.host.status().stages.contains_key("frozen"));
+    world.until("they go on here (H5)", || !a.host.status().stages.contains_key("frozen"));
     assert!(matches!(answer(&gateways[0], conn, 1, from), Answer::Attached(_)), "who waited is let in");
     assert!(players.iter().all(|player| !player.is_moved(&gateways)), "nobody is told of anything");
     world.weather.hold_commits.store(false, Ordering::SeqCst);

@@ -1,5 +1,9 @@
 //! Several nodes on one store in memory, on clocks moved by hand: who holds what while they join, drain, die, stop and lose the store.
-#![expect(clippy::expect_used, reason = "a test stops at what it did not expect")]
+#![expect(
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    reason = "a test stops at what it did not expect, and is its own supervisor"
+)]
 
 mod world;
 

@@ -262,6 +262,14 @@ impl Player {
                 | ServerMessage::Pong { .. }
                 | ServerMessage::Move { .. } => {}
                 ServerMessage::RolledBack { .. } => self.rolled_back += 1,
+                ServerMessage::Renewed { seat, table, .. } => {
+                    if let Some(joined) = &mut self.joined {
+                        joined.seat = seat;
+                    }
+                    if let Some(table) = table {
+                        self.table = table;
+                    }
+                }
             }
         }
     }

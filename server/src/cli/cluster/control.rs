@@ -154,13 +154,13 @@ impl Control {
                 say(&format!("play  http://{address}/"));
             }
         }
-        say("type help for what can be done to it");
         if let (Some(path), Some(first)) =
             (&self.settings.common.ready_file, playing.clone().find(|ready| ready.play.is_some()))
         {
             let ready = ReadyFile { pid: std::process::id(), ..first };
             write_ready_file(path, &ready).map_err(|error| format!("{}: {error}", path.display()))?;
         }
+        say("type help for what can be done to it");
         Ok(())
     }
 

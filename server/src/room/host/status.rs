@@ -1,6 +1,6 @@
 //! What operators see of the room host, and how it ends.
 
-use std::{collections::BTreeMap, sync::atomic::Ordering};
+use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 use serde::Serialize;
 use tenure_shared::{RoomId, ShardId, Tick};
@@ -11,6 +11,9 @@ use super::{
     inbox::{Event, Stage},
 };
 use crate::runtime::Mono;
+
+/// Time between two looks at what is left to end, beside what rooms and commits tell.
+const STOP_LOOK: Duration = Duration::from_millis(50);
 
 /// A snapshot for the admin page and `status`.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -153,6 +156,8 @@ impl RoomHost {
             }
             tokio::select! {
                 () = progress => {}
+                // A shard that was being given away when the end began goes without a word.
+                () = host.clock.sleep(STOP_LOOK) => {}
                 () = &mut late => break,
             }
         }

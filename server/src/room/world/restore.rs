@@ -76,7 +76,11 @@ impl RoomWorld {
         this.lost = Lost { after: (checkpoint.term, checkpoint.tick), before: (term, reached.tick) };
         this.next_seat = stored.next_seat.saturating_add(SKIPPED_SEATS).max(reached.next_seat);
         this.forgotten.clone_from(&stored.forgotten);
-        this.forgotten.push((stored.next_seat, this.next_seat));
+        match this.forgotten.last_mut() {
+            // No seat was given in between.
+            Some(last) if last.1 == stored.next_seat => last.1 = this.next_seat,
+            _ => this.forgotten.push((stored.next_seat, this.next_seat)),
+        }
         let old = this.forgotten.len().saturating_sub(FORGOTTEN);
         this.forgotten.drain(..old);
         this.restore_books(&stored, checkpoint);

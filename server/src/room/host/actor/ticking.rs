@@ -265,6 +265,10 @@ impl Actor {
     /// Seats whose gateway's link ended: as if each of their sockets had dropped. One that was attached again through another link is not
     /// meant (LESSONS C49).
     fn let_gone_gateways_go(&mut self) {
+        if self.host.shutdown.is_stopped() {
+            // It is the node that ends, and with it every link: nothing of this is stored any more.
+            return;
+        }
         let gone = self.host.gateways.gone();
         if std::mem::replace(&mut self.gateways_gone, gone) == gone {
             return;

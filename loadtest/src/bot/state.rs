@@ -11,7 +11,7 @@ use tenure_shared::{
     delta::View,
     limits::PROTOCOL,
     msgpack::Bounds,
-    wire::{ClientMessage, Granted, Joined, ServerMessage, ServerMessages, Wanted},
+    wire::{ClientMessage, Granted, Joined, ServerMessage, ServerMessages, TableRow, Wanted},
 };
 
 use super::{End, inputs::Inputs, names::Names};

@@ -38,7 +38,7 @@ impl Default for Times {
 
 /// What the node is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub enum Phase {
     /// No lease: registering.
     Joining,
     /// A lease, but the shards are still being asked for: nothing acts.
@@ -53,7 +53,7 @@ pub(super) enum Phase {
 
 /// What happened.
 #[derive(Clone, Debug)]
-pub(super) enum Event {
+pub enum Event {
     /// Time passed.
     Tick,
     /// Registered, asked for at `sent`.
@@ -83,11 +83,11 @@ pub(super) enum Event {
 }
 
 /// A claim as it was seen.
-pub(super) type Seen = Option<(Option<IncarnationId>, Term)>;
+pub type Seen = Option<(Option<IncarnationId>, Term)>;
 
 /// Which call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub enum Call {
     Register,
     Beat,
     Expire,
@@ -98,7 +98,7 @@ pub(super) enum Call {
 
 /// What the driver has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub enum Effect {
     /// Register as a new incarnation, with a name made by the driver.
     Register,
     Beat {
@@ -130,8 +130,8 @@ pub(super) enum Effect {
 
 /// A shard that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Holding {
-    pub(super) term: Term,
+pub struct Holding {
+    pub term: Term,
     /// The lowest term whose worlds in memory may go on under this one: nobody else owned the shard since.
-    pub(super) continues: Option<Term>,
+    pub continues: Option<Term>,
 }

@@ -23,12 +23,12 @@ use crate::{
 };
 
 /// All of it.
-#[derive(Debug)]
-pub(super) struct State {
+#[derive(Clone, Debug)]
+pub struct State {
     times: Times,
-    pub(super) phase: Phase,
+    pub phase: Phase,
     /// This life; `None` while registering.
-    pub(super) incarnation: Option<IncarnationId>,
+    pub incarnation: Option<IncarnationId>,
     shards: BTreeMap<ShardId, Shard>,
     /// Counted by the owner.
     until: Mono,
@@ -44,7 +44,7 @@ pub(super) struct State {
     told: Option<Status>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Busy {
     register: bool,
     beat: bool,
@@ -54,7 +54,7 @@ struct Busy {
 }
 
 impl State {
-    pub(super) fn new(times: Times, shards: u32) -> Self {
+    pub fn new(times: Times, shards: u32) -> Self {
         Self {
             times,
             phase: Phase::Joining,
@@ -72,12 +72,12 @@ impl State {
     }
 
     /// Until when the node may act, as far as is known now; `Mono(0)` while it may not.
-    pub(super) fn acts_until(&self) -> Mono {
+    pub fn acts_until(&self) -> Mono {
         if self.phase == Phase::Owning { self.until } else { Mono(0) }
     }
 
     /// What is held; nothing while the node may not act.
-    pub(super) fn holdings(&self) -> BTreeMap<ShardId, Holding> {
+    pub fn holdings(&self) -> BTreeMap<ShardId, Holding> {
         let acts = self.phase == Phase::Owning;
         self.shards
             .iter()
@@ -86,7 +86,7 @@ impl State {
     }
 
     /// When the next [`Event::Tick`] is due.
-    pub(super) fn wake(&self) -> Mono {
+    pub fn wake(&self) -> Mono {
         let wake = self.next_beat.min(self.next_check);
         if self.phase == Phase::Owning { wake.min(self.until) } else { wake }
     }
@@ -95,7 +95,7 @@ impl State {
         self.incarnation.as_ref() == Some(incarnation)
     }
 
-    pub(super) fn step(&mut self, now: Mono, event: Event) -> Vec<Effect> {
+    pub fn step(&mut self, now: Mono, event: Event) -> Vec<Effect> {
         // Whatever the event is: past the margin nothing acts, even if the next heartbeat was accepted in the meantime.
         let mut effects = Vec::new();
         if self.phase == Phase::Owning && now >= self.until {

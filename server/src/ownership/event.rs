@@ -38,7 +38,7 @@ impl Default for Times {
 
 /// What the node is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub(super) enum Phase {
     /// No lease: registering.
     Joining,
     /// A lease, but the shards are still being asked for: nothing acts.
@@ -53,7 +53,7 @@ pub enum Phase {
 
 /// What happened.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub(super) enum Event {
     /// Time passed.
     Tick,
     /// Registered, asked for at `sent`.
@@ -83,11 +83,11 @@ pub enum Event {
 }
 
 /// A claim as it was seen.
-pub type Seen = Option<(Option<IncarnationId>, Term)>;
+pub(super) type Seen = Option<(Option<IncarnationId>, Term)>;
 
 /// Which call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Call {
+pub(super) enum Call {
     Register,
     Beat,
     Expire,
@@ -98,7 +98,7 @@ pub enum Call {
 
 /// What the driver has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub(super) enum Effect {
     /// Register as a new incarnation, with a name made by the driver.
     Register,
     Beat {
@@ -130,8 +130,8 @@ pub enum Effect {
 
 /// A shard that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holding {
-    pub term: Term,
+pub(super) struct Holding {
+    pub(super) term: Term,
     /// The lowest term whose worlds in memory may go on under this one: nobody else owned the shard since.
-    pub continues: Option<Term>,
+    pub(super) continues: Option<Term>,
 }

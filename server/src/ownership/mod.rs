@@ -24,10 +24,3 @@ mod tests;
 
 pub use event::Times;
 pub use node::{Held, LINK_PROTOCOL, Options, Ownership};
-
-/// The step machine alone, for models that drive it through all interleavings. No part of the interface.
-#[doc(hidden)]
-pub mod machine {
-    #![allow(missing_docs, reason = "no part of the interface")]
-    pub use super::{event::*, state::State};
-}

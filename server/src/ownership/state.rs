@@ -23,12 +23,12 @@ use crate::{
 };
 
 /// All of it.
-#[derive(Clone, Debug)]
-pub struct State {
+#[derive(Debug)]
+pub(super) struct State {
     times: Times,
-    pub phase: Phase,
+    pub(super) phase: Phase,
     /// This life; `None` while registering.
-    pub incarnation: Option<IncarnationId>,
+    pub(super) incarnation: Option<IncarnationId>,
     shards: BTreeMap<ShardId, Shard>,
     /// Counted by the owner.
     until: Mono,
@@ -44,7 +44,7 @@ pub struct State {
     told: Option<Status>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Busy {
     register: bool,
     beat: bool,
@@ -54,7 +54,7 @@ struct Busy {
 }
 
 impl State {
-    pub fn new(times: Times, shards: u32) -> Self {
+    pub(super) fn new(times: Times, shards: u32) -> Self {
         Self {
             times,
             phase: Phase::Joining,
@@ -72,12 +72,12 @@ impl State {
     }
 
     /// Until when the node may act, as far as is known now; `Mono(0)` while it may not.
-    pub fn acts_until(&self) -> Mono {
+    pub(super) fn acts_until(&self) -> Mono {
         if self.phase == Phase::Owning { self.until } else { Mono(0) }
     }
 
     /// What is held; nothing while the node may not act.
-    pub fn holdings(&self) -> BTreeMap<ShardId, Holding> {
+    pub(super) fn holdings(&self) -> BTreeMap<ShardId, Holding> {
         let acts = self.phase == Phase::Owning;
         self.shards
             .iter()
@@ -86,7 +86,7 @@ impl State {
     }
 
     /// When the next [`Event::Tick`] is due.
-    pub fn wake(&self) -> Mono {
+    pub(super) fn wake(&self) -> Mono {
         let wake = self.next_beat.min(self.next_check);
         if self.phase == Phase::Owning { wake.min(self.until) } else { wake }
     }
@@ -95,7 +95,7 @@ impl State {
         self.incarnation.as_ref() == Some(incarnation)
     }
 
-    pub fn step(&mut self, now: Mono, event: Event) -> Vec<Effect> {
+    pub(super) fn step(&mut self, now: Mono, event: Event) -> Vec<Effect> {
         // Whatever the event is: past the margin nothing acts, even if the next heartbeat was accepted in the meantime.
         let mut effects = Vec::new();
         if self.phase == Phase::Owning && now >= self.until {

@@ -3,11 +3,12 @@
 //!
 //! Time is counted in steps; a pause is a node that does nothing while time goes on, so every node may pause at any moment.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 
 use tenure::{
-    ownership::machine::{Effect, Event},
-    store::{Command, Error, Reply},
+    ownership::model_check::{Effect, Event},
+    runtime::Wall,
+    store::{Command, Reply},
 };
 use tenure_shared::{IncarnationId, Term};
 
@@ -27,7 +28,8 @@ pub struct Bounds {
     /// Answers that stay on their way while other things happen.
     pub slow: u8,
     pub crashes: u8,
-    /// Nodes that leave on purpose.
+    /// Nodes that are told to give their shards away, and nodes that leave at once.
+    pub drains: u8,
     pub leaves: u8,
     /// Things done in the room, each one commit.
     pub works: u8,
@@ -39,6 +41,8 @@ pub struct Bounds {
     pub gateway: bool,
     /// Begin with the first node as owner, instead of with nobody registered.
     pub owned: bool,
+    /// Heartbeats are messages of their own, which may be late.
+    pub beats: bool,
 }
 
 /// Rules of the owner that are taken out.
@@ -97,11 +101,12 @@ pub struct Node {
     pub room: Option<Room>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Left {
     pub lost: u8,
     pub slow: u8,
     pub crashes: u8,
+    pub drains: u8,
     pub leaves: u8,
     pub works: u8,
     pub failovers: u8,
@@ -150,6 +155,9 @@ pub enum Action {
     Lose(u8),
     Crash(u8),
     Restart(u8),
+    Drain(u8),
+    /// Everything of the shard is stored: it is released.
+    Give(u8),
     Leave(u8),
     Load(u8),
     Work(u8),
@@ -183,6 +191,7 @@ impl Cluster {
                 lost: b.lost,
                 slow: b.slow,
                 crashes: b.crashes,
+                drains: b.drains,
                 leaves: b.leaves,
                 works: b.works,
                 failovers: b.failovers,
@@ -207,38 +216,54 @@ impl Cluster {
         }
     }
 
-    /// What a machine hears, and what follows from it.
+    /// What a machine hears, and what follows from it. Reads, and what a late arrival would not change, are answered at once.
     pub fn event(&self, state: &mut State, node: u8, event: Event) {
-        let Some(machine) = state.nodes[usize::from(node)].machine else { return };
-        let (after, effects) = self.machines.step(machine, state.now, self.machines.events.put_debug(event));
-        state.nodes[usize::from(node)].machine = Some(after);
-        for effect in effects.iter() {
-            self.send(state, node, *effect);
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let Some(machine) = state.nodes[usize::from(node)].machine else { return };
+            let (after, effects) = self.machines.step(machine, state.now, self.machines.events.put_debug(event));
+            state.nodes[usize::from(node)].machine = Some(after);
+            for effect in effects.iter() {
+                let flight = self.flight(state, node, *effect);
+                if self.is_message(&self.machines.effects.get(*effect)) {
+                    self.put(state, flight);
+                } else {
+                    let answer = self.apply(state, &flight);
+                    events.push_back(self.told(state, *effect, &flight, answer));
+                }
+            }
+            self.observe(state, node);
+            room::follow(self, state, node);
         }
-        self.observe(state, node);
-        room::follow(self, state, node);
     }
 
-    fn name(node: u8) -> char {
-        char::from(b'a' + node)
+    fn is_message(&self, effect: &Effect) -> bool {
+        match effect {
+            Effect::Acquire { .. } | Effect::Release { .. } | Effect::Deregister { .. } => true,
+            Effect::Beat { .. } => self.bounds.beats,
+            _ => false,
+        }
     }
 
-    fn send(&self, state: &mut State, node: u8, number: u32) {
+    fn name(node: u8) -> String {
+        char::from(b'a' + node).to_string()
+    }
+
+    fn flight(&self, state: &mut State, node: u8, number: u32) -> Flight {
         let effect = self.machines.effects.get(number);
         let this = &mut state.nodes[usize::from(node)];
         if *effect == Effect::Register {
             this.lives += 1;
         }
-        let name = format!("{}{}", Self::name(node), this.lives);
-        let register = IncarnationId::new(&name).expect("a name");
-        let mut command = machine::command(&Self::name(node).to_string(), &effect, &register);
+        let register = IncarnationId::new(&format!("{}{}", Self::name(node), this.lives)).expect("a name");
+        let mut command = machine::command(&Self::name(node), &effect, &register);
         if self.careless.thaw_by_read
             && let Command::Acquire { key, caller, seen: Some((Some(holder), _)), .. } = &command
             && caller == holder
         {
             command = Command::Claim { key: key.clone() };
         }
-        let flight = Flight {
+        Flight {
             node,
             process: this.process,
             what: What::Own(number),
@@ -246,11 +271,7 @@ impl Cluster {
             sent: state.now,
             awaited: true,
             answer: None,
-        };
-        if machine::is_quiet(&effect) {
-            return self.carry_out(state, flight);
         }
-        self.put(state, flight);
     }
 
     pub fn put(&self, state: &mut State, flight: Flight) {
@@ -297,34 +318,29 @@ impl Cluster {
         if node.machine.is_none() || node.process != flight.process {
             return;
         }
-        let answer = self.stores.answers.get(answer);
         match flight.what {
             What::Own(effect) => {
-                let effect = self.machines.effects.get(effect);
-                let command = self.stores.commands.get(flight.command);
-                let event = self.told(&effect, &command, flight.sent, state.now, &answer);
+                let event = self.told(state, effect, flight, answer);
                 self.event(state, flight.node, event);
             }
-            What::Commit => room::answered(self, state, flight, &answer),
+            What::Commit => room::answered(self, state, flight, &self.stores.answers.get(answer)),
         }
     }
 
-    fn told(&self, effect: &Effect, command: &Command, sent: u8, now: u8, answer: &Result<Reply, Error>) -> Event {
-        if let (Command::Claim { .. }, Effect::Acquire { shard, caller, seen, .. }) = (command, effect) {
+    fn told(&self, state: &State, effect: u32, flight: &Flight, answer: u32) -> Event {
+        let (effect, answer) = (self.machines.effects.get(effect), self.stores.answers.get(answer));
+        let command = self.stores.commands.get(flight.command);
+        if let (Command::Claim { .. }, Effect::Acquire { shard, caller, seen, .. }) = (&*command, &*effect) {
             // The careless thaw: still as it was, so nothing happened.
-            return match answer {
+            return match &*answer {
                 Ok(Reply::Claim(Some(claim))) if Some((claim.holder.clone(), claim.term)) == *seen => {
                     Event::Granted { shard: *shard, incarnation: caller.clone(), seen: seen.clone(), term: claim.term }
                 }
-                _ => Event::Refused { shard: *shard, incarnation: caller.clone(), holder: "another".to_owned() },
+                _ => machine::failed(&effect),
             };
         }
-        let register = match command {
-            Command::Register { incarnation, .. } => incarnation.clone(),
-            _ => IncarnationId::new("none").expect("a name"),
-        };
-        let counted = if self.careless.counts_from_answer { now } else { sent };
-        machine::event(effect, &register, mono(counted), answer)
+        let counted = if self.careless.counts_from_answer { state.now } else { flight.sent };
+        machine::event(&effect, &command, mono(counted), Wall(self.micros(state)), &answer)
     }
 
     fn lose(&self, state: &mut State, index: u8) {
@@ -415,6 +431,13 @@ impl Cluster {
             if left.crashes > 0 {
                 actions.push(Action::Crash(index));
             }
+            let view = self.machines.view(machine);
+            if left.drains > 0 && node.acting.is_some() {
+                actions.push(Action::Drain(index));
+            }
+            if view.gives && node.acting.is_some() && node.room.as_ref().is_none_or(|room| room.pending.is_none()) {
+                actions.push(Action::Give(index));
+            }
             if left.leaves > 0 && node.acting.is_some() {
                 actions.push(Action::Leave(index));
             }
@@ -475,6 +498,17 @@ impl Cluster {
                 self.event(&mut state, node, Event::Leave);
                 self.end(&mut state, node);
             }
+            Action::Drain(node) => {
+                state.left.drains -= 1;
+                self.event(&mut state, node, Event::Drain);
+            }
+            Action::Give(node) => {
+                let this = &mut state.nodes[usize::from(node)];
+                this.room = None;
+                if let Some(term) = this.acting {
+                    self.event(&mut state, node, Event::Gave { shard: SHARD, term: Term(term) });
+                }
+            }
             Action::Load(node) => self.load(&mut state, node),
             Action::Work(node) => {
                 state.left.works -= 1;
@@ -505,7 +539,7 @@ impl Cluster {
             state.shown = term;
         } else if !self.careless.deaf {
             let seen = Term(state.shown);
-            self.event(state, node, machine::term_seen(seen));
+            self.event(state, node, Event::TermSeen { shard: SHARD, term: seen });
         }
     }
 
@@ -520,7 +554,7 @@ impl Cluster {
     /// Whether an ordinary course of events, without new faults, leads to where all is well and stays.
     pub fn recovers(&self, state: &State, steps: u8) -> bool {
         let mut state = state.clone();
-        state.left = Left { lost: 0, slow: 0, crashes: 0, leaves: 0, works: 0, failovers: 0 };
+        state.left = Left::default();
         if state.nodes.iter().all(|node| node.machine.is_none()) {
             state = self.next(&state, Action::Restart(0));
         }
@@ -546,11 +580,7 @@ impl Cluster {
     }
 
     pub fn is_fault(action: Action) -> bool {
-        use Action::{Crash, Cut, Failover, Leave, Lose, Slow};
-        matches!(action, Lose(_) | Slow(_) | Crash(_) | Leave(_) | Cut | Failover(_))
-    }
-
-    pub fn command(&self, number: u32) -> Arc<Command> {
-        self.stores.commands.get(number)
+        use Action::{Crash, Cut, Drain, Failover, Leave, Lose, Slow};
+        matches!(action, Lose(_) | Drain(_) | Slow(_) | Crash(_) | Leave(_) | Cut | Failover(_))
     }
 }

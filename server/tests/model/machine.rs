@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use tenure::{
     ownership::{
         Times,
-        machine::{Call, Effect, Event, State},
+        model_check::{Call, Effect, Event, State},
     },
-    runtime::Mono,
-    store::{Command, Error, Fence, Key, MemberInfo, Reply},
+    runtime::{Mono, Wall},
+    store::{Command, Error, Key, MemberInfo, Reply},
 };
 use tenure_shared::{IncarnationId, ShardId, Term};
 
@@ -39,6 +39,10 @@ pub struct View {
     pub acts_until: Mono,
     /// Term of the shard and the lowest term whose worlds may go on.
     pub holding: Option<(Term, Option<Term>)>,
+    /// What was held may still be this node's.
+    pub in_doubt: bool,
+    /// The shard is to be given away.
+    pub gives: bool,
     pub wake: Mono,
 }
 
@@ -53,15 +57,18 @@ pub struct Machines {
 
 impl Machines {
     pub fn fresh(&self, shards: u32) -> u32 {
-        self.put(State::new(times(), shards))
+        self.put(State::new(times(), shards, true, 1))
     }
 
-    fn put(&self, state: State) -> u32 {
-        let holding = state.holdings().get(&SHARD).map(|holding| (holding.term, holding.continues));
+    fn put(&self, mut state: State) -> u32 {
+        // Only readers look at it.
+        state.take_touched();
         let view = View {
-            incarnation: state.incarnation.clone(),
+            incarnation: state.incarnation().cloned(),
             acts_until: state.acts_until(),
-            holding,
+            holding: state.holdings().get(&SHARD).map(|holding| (holding.term, holding.continues)),
+            in_doubt: state.in_doubt().contains(&SHARD),
+            gives: state.gives().contains_key(&SHARD),
             wake: state.wake(),
         };
         self.states.put(format!("{state:?}").into_bytes(), (state, view))
@@ -69,6 +76,11 @@ impl Machines {
 
     pub fn view(&self, machine: u32) -> View {
         self.states.get(machine).1.clone()
+    }
+
+    /// For people: all of a machine.
+    pub fn describe(&self, machine: u32) -> String {
+        format!("{:?}", self.states.get(machine).0)
     }
 
     /// The machine after an event, and the numbers of its effects.
@@ -99,64 +111,61 @@ pub fn command(node: &str, effect: &Effect, register: &IncarnationId) -> Command
     let ttl = times().ttl;
     match effect.clone() {
         Effect::Register => Command::Register { incarnation: register.clone(), info: info(node), ttl },
-        Effect::Beat { incarnation } => Command::Heartbeat { incarnation, ttl, floor: Term(0) },
-        Effect::Expire { incarnation } => Command::Expire { incarnation, stood_still: None },
-        Effect::ReadClaims => Command::Claims { keys: vec![Key::shard(SHARD)] },
+        Effect::Beat { incarnation, floor } => Command::Heartbeat { incarnation, ttl, floor },
+        Effect::Expire { incarnation, stood_still } => Command::Expire { incarnation, stood_still },
+        Effect::ReadMembers => Command::Members,
+        Effect::ReadRoutes { since } => Command::Routes { since },
+        Effect::ReadClaims { shards } => Command::Claims { keys: shards.into_iter().map(Key::shard).collect() },
         Effect::Tell { incarnation, status } => Command::SetStatus { incarnation, status },
         Effect::Acquire { shard, caller, seen, floor } => {
             Command::Acquire { key: Key::shard(shard), caller, seen, floor }
         }
-        Effect::Release { shard, incarnation, term } => Command::Release { fence: owned(shard, &incarnation, term) },
+        Effect::Release { shard, incarnation, term } => Command::Release { fence: fence(shard, &incarnation, term) },
         Effect::Deregister { incarnation } => Command::Deregister { incarnation },
     }
 }
 
-fn owned(shard: ShardId, incarnation: &IncarnationId, term: Term) -> Fence {
-    fence(shard, incarnation, term)
-}
-
 /// What the answer to an effect means to the machine, as its driver says it.
-pub fn event(effect: &Effect, register: &IncarnationId, sent: Mono, answer: &Answer) -> Event {
-    match (effect.clone(), answer) {
-        (Effect::Register, Ok(_)) => Event::Registered { incarnation: register.clone(), sent },
-        (Effect::Beat { incarnation }, Ok(Reply::Beat { floor, .. })) => {
-            Event::Beat { incarnation, sent, floor: *floor }
+pub fn event(effect: &Effect, command: &Command, sent: Mono, at: Wall, answer: &Answer) -> Event {
+    match (effect.clone(), answer.clone()) {
+        (Effect::Register, Ok(_)) => match command {
+            Command::Register { incarnation, .. } => Event::Registered { incarnation: incarnation.clone(), sent },
+            other => panic!("not a registration: {other:?}"),
+        },
+        (Effect::Beat { incarnation, .. }, Ok(Reply::Beat { floor, .. })) => Event::Beat { incarnation, sent, floor },
+        (Effect::Beat { incarnation, .. }, Err(Error::Tombstoned(_))) => Event::Gone { incarnation },
+        (Effect::Expire { incarnation, .. }, Ok(Reply::Expired(gone))) => Event::Expired { incarnation, gone },
+        (Effect::ReadMembers, Ok(Reply::Members(members))) => Event::Members { members, at },
+        (Effect::ReadRoutes { since }, Ok(Reply::Routes { counter, changed })) => {
+            Event::Routes { since, counter, changed }
         }
-        (Effect::Beat { incarnation }, Err(Error::Tombstoned(_))) => Event::Gone { incarnation },
-        (Effect::Expire { incarnation }, Ok(Reply::Expired(gone))) => Event::Expired { incarnation, gone: *gone },
+        (Effect::ReadClaims { shards }, Ok(Reply::Claims(claims))) => Event::Claims { shards, claims },
         (Effect::Tell { incarnation, status }, Ok(_)) => Event::Told { incarnation, status },
-        (Effect::ReadClaims, Ok(Reply::Claims(claims))) => Event::Claims(claims.clone()),
         (Effect::Acquire { shard, caller, seen, .. }, Ok(Reply::Granted(term))) => {
-            Event::Granted { shard, incarnation: caller, seen, term: *term }
+            Event::Granted { shard, incarnation: caller, seen, term }
         }
-        (Effect::Acquire { shard, caller, .. }, Err(Error::Held { holder, .. })) => {
-            Event::Refused { shard, incarnation: caller, holder: holder.clone() }
+        (Effect::Acquire { shard, caller, .. }, Err(Error::Held { term, .. })) => {
+            Event::Refused { shard, incarnation: caller, term }
         }
         (Effect::Acquire { caller, .. }, Err(Error::Tombstoned(_))) => Event::Gone { incarnation: caller },
-        (Effect::Release { .. } | Effect::Deregister { .. }, _) => Event::Tick,
+        (Effect::Release { shard, term, .. }, Ok(_) | Err(Error::Fenced { .. })) => Event::Released { shard, term },
+        (Effect::Deregister { .. }, _) => Event::Tick,
         (effect, _) => failed(&effect),
     }
 }
 
 /// What the machine hears when a call has no answer within its deadline.
 pub fn failed(effect: &Effect) -> Event {
-    Event::Failed(match effect {
+    Event::Failed(match effect.clone() {
         Effect::Register => Call::Register,
         Effect::Beat { .. } => Call::Beat,
-        Effect::Expire { .. } => Call::Expire,
-        Effect::ReadClaims => Call::Claims,
+        Effect::Expire { incarnation, .. } => Call::Expire(incarnation),
+        Effect::ReadMembers => Call::Members,
+        Effect::ReadRoutes { .. } => Call::Routes,
+        Effect::ReadClaims { shards } => Call::Claims(shards),
         Effect::Tell { .. } => Call::Status,
-        Effect::Acquire { shard, .. } => Call::Acquire(*shard),
-        Effect::Release { .. } | Effect::Deregister { .. } => return Event::Tick,
+        Effect::Acquire { shard, .. } => Call::Acquire(shard),
+        Effect::Release { shard, .. } => Call::Release(shard),
+        Effect::Deregister { .. } => return Event::Tick,
     })
-}
-
-/// Calls of no weight, which need no interleaving: they are made and answered at once.
-pub fn is_quiet(effect: &Effect) -> bool {
-    matches!(effect, Effect::Tell { .. })
-}
-
-/// A gateway saw this term.
-pub fn term_seen(_term: Term) -> Event {
-    Event::Tick
 }

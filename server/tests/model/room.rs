@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use tenure::{
-    ownership::machine::Event,
+    ownership::model_check::Event,
     store::{Batch, Checkpoint, Command, Error, Reply, RoomSummary},
 };
 use tenure_shared::{RoomId, Term, Tick};
@@ -119,7 +119,7 @@ pub fn follow(cluster: &Cluster, state: &mut State, node: u8) {
     let Some(room) = &mut this.room else { return };
     match view.holding {
         // Frozen, or another's.
-        None if view.acts_until.0 == 0 => {}
+        None if view.in_doubt => {}
         None => this.room = None,
         Some((term, _)) if term.0 == room.term => {}
         Some((term, continues)) => {

@@ -74,7 +74,7 @@ fn info(node: &str) -> MemberInfo {
 }
 
 async fn start(store: &Store, clock: &Clock, node: &str, tasks: &Tasks) -> Result<Ownership, Error> {
-    let options = Options { shards: SHARDS, times: Times::default() };
+    let options = Options { shards: SHARDS, times: Times::default(), ..Options::default() };
     Ownership::start(store.clone(), clock.clone(), Rng::from_entropy(), options, info(node), tasks).await
 }
 
@@ -124,7 +124,7 @@ async fn another_shard_count_is_refused_with_both_values() {
     // LESSONS C30.
     let world = World::new();
     let _ownership = world.start("a").await.expect("starts");
-    let options = Options { shards: SHARDS * 2, times: Times::default() };
+    let options = Options { shards: SHARDS * 2, times: Times::default(), ..Options::default() };
     let other = Ownership::start(
         world.store.clone(),
         world.clock.clone(),

@@ -30,6 +30,8 @@ pub(super) fn ownership(config: &Config) -> ownership::Options {
             margin: lease.margin,
             claim_check: lease.claim_check,
         },
+        concurrent: config.handoff.concurrent,
+        ..ownership::Options::default()
     }
 }
 

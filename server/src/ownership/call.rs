@@ -1,29 +1,32 @@
 //! Carrying out the effects of the step machine against the store; the outcome of each is the next event.
 
-use tenure_shared::{IncarnationId, ShardId, Term};
+use tenure_shared::{IncarnationId, ShardId};
 
 use super::event::{Call, Effect, Event, Times};
 use crate::{
-    runtime::Clock,
+    runtime::{Clock, Wall},
     store::{Claim, Command, Error, Fence, Key, MemberInfo, Reply, Store},
 };
 
 /// Claims read at once.
-const CLAIMS: u32 = 1_000;
+const CLAIMS: usize = 1_000;
 
 /// What one call needs.
 pub(super) struct Caller {
     pub(super) store: Store,
     pub(super) clock: Clock,
     pub(super) times: Times,
-    pub(super) shards: u32,
 }
 
 impl Caller {
     async fn ask(&self, command: Command) -> Result<Reply, Error> {
+        self.ask_when(command).await.map(|(_, reply)| reply)
+    }
+
+    async fn ask_when(&self, command: Command) -> Result<(Wall, Reply), Error> {
         tokio::select! {
             biased;
-            stamped = self.store.execute(command) => stamped.reply,
+            stamped = self.store.execute(command) => stamped.reply.map(|reply| (stamped.at, reply)),
             () = self.clock.sleep(self.times.deadline) => Err(Error::Unavailable("no answer within the deadline".to_owned())),
         }
     }
@@ -38,33 +41,43 @@ impl Caller {
                     Err(error) => failed(Call::Register, &error),
                 }
             }
-            Effect::Beat { incarnation } => {
-                match self.ask(Command::Heartbeat { incarnation: incarnation.clone(), ttl, floor: Term(0) }).await {
+            Effect::Beat { incarnation, floor } => {
+                match self.ask(Command::Heartbeat { incarnation: incarnation.clone(), ttl, floor }).await {
                     Ok(Reply::Beat { floor, .. }) => Event::Beat { incarnation, sent, floor },
                     Err(Error::Tombstoned(_)) => Event::Gone { incarnation },
                     Ok(other) => odd(Call::Beat, &other),
                     Err(error) => failed(Call::Beat, &error),
                 }
             }
-            Effect::Expire { incarnation } => {
-                match self.ask(Command::Expire { incarnation: incarnation.clone(), stood_still: None }).await {
+            Effect::Expire { incarnation, stood_still } => {
+                match self.ask(Command::Expire { incarnation: incarnation.clone(), stood_still }).await {
                     Ok(Reply::Expired(gone)) => Event::Expired { incarnation, gone },
-                    Ok(other) => odd(Call::Expire, &other),
-                    Err(error) => failed(Call::Expire, &error),
+                    Ok(other) => odd(Call::Expire(incarnation), &other),
+                    Err(error) => failed(Call::Expire(incarnation), &error),
                 }
             }
+            Effect::ReadMembers => match self.ask_when(Command::Members).await {
+                Ok((at, Reply::Members(members))) => Event::Members { members, at },
+                Ok((_, other)) => odd(Call::Members, &other),
+                Err(error) => failed(Call::Members, &error),
+            },
+            Effect::ReadRoutes { since } => match self.ask(Command::Routes { since }).await {
+                Ok(Reply::Routes { counter, changed }) => Event::Routes { since, counter, changed },
+                Ok(other) => odd(Call::Routes, &other),
+                Err(error) => failed(Call::Routes, &error),
+            },
             Effect::Tell { incarnation, status } => {
                 match self.ask(Command::SetStatus { incarnation: incarnation.clone(), status }).await {
                     Ok(_) => Event::Told { incarnation, status },
                     Err(error) => failed(Call::Status, &error),
                 }
             }
-            Effect::ReadClaims => self.claims().await,
+            Effect::ReadClaims { shards } => self.claims(shards).await,
             Effect::Acquire { shard, caller, seen, floor } => {
                 let key = Key::shard(shard);
                 match self.ask(Command::Acquire { key, caller: caller.clone(), seen: seen.clone(), floor }).await {
                     Ok(Reply::Granted(term)) => Event::Granted { shard, incarnation: caller, seen, term },
-                    Err(Error::Held { holder, .. }) => Event::Refused { shard, incarnation: caller, holder },
+                    Err(Error::Held { term, .. }) => Event::Refused { shard, incarnation: caller, term },
                     Err(Error::Tombstoned(_)) => Event::Gone { incarnation: caller },
                     Ok(other) => odd(Call::Acquire(shard), &other),
                     Err(error) => failed(Call::Acquire(shard), &error),
@@ -72,36 +85,43 @@ impl Caller {
             }
             Effect::Release { shard, incarnation, term } => {
                 let fence = Fence::new(Key::shard(shard), incarnation, term);
-                self.give_up(Command::Release { fence }).await
+                match self.ask(Command::Release { fence }).await {
+                    // Refused: the claim is not this one's any more, which is what was asked for.
+                    Ok(_) | Err(Error::Fenced { .. }) => Event::Released { shard, term },
+                    Err(error) => failed(Call::Release(shard), &error),
+                }
             }
-            Effect::Deregister { incarnation } => self.give_up(Command::Deregister { incarnation }).await,
+            Effect::Deregister { incarnation } => {
+                if let Err(error) = self.ask(Command::Deregister { incarnation }).await {
+                    tracing::warn!(%error, "deregistering failed; the lease will lapse");
+                }
+                Event::Tick
+            }
         }
     }
 
-    async fn claims(&self) -> Event {
+    async fn claims(&self, shards: Vec<ShardId>) -> Event {
         let mut claims: Vec<Claim> = Vec::new();
-        for first in (0..self.shards).step_by(CLAIMS as usize) {
-            let keys = (first..self.shards.min(first + CLAIMS)).map(|shard| Key::shard(ShardId(shard))).collect();
+        for page in shards.chunks(CLAIMS) {
+            let keys = page.iter().map(|shard| Key::shard(*shard)).collect();
             match self.ask(Command::Claims { keys }).await {
                 Ok(Reply::Claims(page)) => claims.extend(page),
-                Ok(other) => return odd(Call::Claims, &other),
-                Err(error) => return failed(Call::Claims, &error),
+                Ok(other) => return odd(Call::Claims(shards), &other),
+                Err(error) => return failed(Call::Claims(shards), &error),
             }
         }
-        Event::Claims(claims)
-    }
-
-    /// A last call: what it could not give up lapses by itself.
-    async fn give_up(&self, command: Command) -> Event {
-        if let Err(error) = self.ask(command).await {
-            tracing::warn!(%error, "giving up at the end failed; the lease will lapse");
-        }
-        Event::Tick
+        Event::Claims { shards, claims }
     }
 }
 
 fn failed(call: Call, error: &Error) -> Event {
-    tracing::warn!(?call, %error, "a call of the lease failed; it is made again");
+    match &call {
+        // Many shards in one line would hide the rest of the log.
+        Call::Claims(shards) => {
+            tracing::warn!(shards = shards.len(), %error, "reading claims failed; it is made again")
+        }
+        call => tracing::warn!(?call, %error, "a call of the lease failed; it is made again"),
+    }
     Event::Failed(call)
 }
 

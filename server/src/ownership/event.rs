@@ -1,16 +1,16 @@
-//! What happens to ownership, and what it asks for: the words of the step machine in `state.rs`.
+//! What happens to ownership, and what it asks for: the words of the step machine in `state/`.
 
 use std::time::Duration;
 
 use tenure_shared::{IncarnationId, ShardId, Term};
 
 use crate::{
-    runtime::Mono,
-    store::{Claim, Status},
+    runtime::{Mono, Wall},
+    store::{Claim, Member, Route, Status},
 };
 
 /// Times of a lease (DESIGN.md §14).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Times {
     /// How long the store keeps a lease after a heartbeat.
     pub ttl: Duration,
@@ -20,7 +20,7 @@ pub struct Times {
     pub deadline: Duration,
     /// How long before the end of the lease its owner stops acting.
     pub margin: Duration,
-    /// How often all claims are compared with what is held, and free ones taken.
+    /// How often the claims of shards that are held or waited for are read.
     pub claim_check: Duration,
 }
 
@@ -37,11 +37,11 @@ impl Default for Times {
 }
 
 /// What the node is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
     /// No lease: registering.
     Joining,
-    /// A lease, but the shards are still being asked for: nothing acts.
+    /// A lease, but the cluster is still being looked at and shards asked for: nothing acts.
     Taking,
     /// Acts for what it holds.
     Owning,
@@ -52,8 +52,9 @@ pub(super) enum Phase {
 }
 
 /// What happened.
-#[derive(Clone, Debug)]
-pub(super) enum Event {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the fields are named after what they are; each event's line says the rest")]
+pub enum Event {
     /// Time passed.
     Tick,
     /// Registered, asked for at `sent`.
@@ -66,14 +67,28 @@ pub(super) enum Event {
     Expired { incarnation: IncarnationId, gone: bool },
     /// A call failed for now: it is made again in time.
     Failed(Call),
-    /// All claims on shards.
-    Claims(Vec<Claim>),
+    /// All members, at this time of the store.
+    Members { members: Vec<Member>, at: Wall },
+    /// Routes that changed after `since`.
+    Routes { since: u64, counter: u64, changed: Vec<Route> },
+    /// The claims of these shards; a shard without one was never claimed.
+    Claims { shards: Vec<ShardId>, claims: Vec<Claim> },
     /// A shard was granted, asked for with `seen`.
     Granted { shard: ShardId, incarnation: IncarnationId, seen: Seen, term: Term },
-    /// A shard was not granted; who has it.
-    Refused { shard: ShardId, incarnation: IncarnationId, holder: String },
+    /// A shard was not granted: its claim is not as seen, or its holder lives.
+    Refused { shard: ShardId, incarnation: IncarnationId, term: Term },
+    /// A shard was released, or its claim was no longer this one's.
+    Released { shard: ShardId, term: Term },
     /// A write under this term was refused.
     Fenced { shard: ShardId, term: Term },
+    /// Everything of a shard is stored and it may be released.
+    Gave { shard: ShardId, term: Term },
+    /// Somebody saw this term of the shard.
+    TermSeen { shard: ShardId, term: Term },
+    /// Somebody looks for a shard that is not held.
+    Wanted { shard: ShardId },
+    /// What is known of the cluster turned out to be old.
+    Refresh,
     /// The member's status was stored.
     Told { incarnation: IncarnationId, status: Status },
     /// Tell members that this one gives its keys away.
@@ -82,56 +97,55 @@ pub(super) enum Event {
     Leave,
 }
 
-/// A claim as it was seen.
-pub(super) type Seen = Option<(Option<IncarnationId>, Term)>;
+/// A claim as it was seen: its holder and term; `None` if nobody ever claimed it.
+pub type Seen = Option<(Option<IncarnationId>, Term)>;
 
 /// Which call failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each is named after its effect")]
+pub enum Call {
     Register,
     Beat,
-    Expire,
-    Claims,
+    Expire(IncarnationId),
+    Members,
+    Routes,
+    Claims(Vec<ShardId>),
     Status,
     Acquire(ShardId),
+    Release(ShardId),
 }
 
 /// What the driver has to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the fields are named after what they are; each is a verb of the store")]
+pub enum Effect {
     /// Register as a new incarnation, with a name made by the driver.
     Register,
-    Beat {
-        incarnation: IncarnationId,
-    },
-    Expire {
-        incarnation: IncarnationId,
-    },
-    ReadClaims,
-    Tell {
-        incarnation: IncarnationId,
-        status: Status,
-    },
-    Acquire {
-        shard: ShardId,
-        caller: IncarnationId,
-        seen: Seen,
-        floor: Term,
-    },
-    Release {
-        shard: ShardId,
-        incarnation: IncarnationId,
-        term: Term,
-    },
-    Deregister {
-        incarnation: IncarnationId,
-    },
+    /// Renew the lease and spread the highest term seen.
+    Beat { incarnation: IncarnationId, floor: Term },
+    /// Write the tombstone of a lapsed lease, or of one whose heartbeats stood still.
+    Expire { incarnation: IncarnationId, stood_still: Option<u64> },
+    /// Read the members.
+    ReadMembers,
+    /// Read the routes that changed.
+    ReadRoutes { since: u64 },
+    /// Read the claims of these shards.
+    ReadClaims { shards: Vec<ShardId> },
+    /// Tell members a status.
+    Tell { incarnation: IncarnationId, status: Status },
+    /// Take a shard by compare-and-set.
+    Acquire { shard: ShardId, caller: IncarnationId, seen: Seen, floor: Term },
+    /// Give a claim up.
+    Release { shard: ShardId, incarnation: IncarnationId, term: Term },
+    /// Write this node's own tombstone.
+    Deregister { incarnation: IncarnationId },
 }
 
 /// A shard that is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Holding {
-    pub(super) term: Term,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Holding {
+    /// Its term.
+    pub term: Term,
     /// The lowest term whose worlds in memory may go on under this one: nobody else owned the shard since.
-    pub(super) continues: Option<Term>,
+    pub continues: Option<Term>,
 }

@@ -1,53 +1,118 @@
-//! One shard as its node sees it: held, held before a lapse, or asked for.
+//! One shard as its node sees it: its claim as known, and whether this node holds it or held it before a lapse.
 
 use tenure_shared::{IncarnationId, Term};
 
 use super::event::{Holding, Seen};
+use crate::runtime::Mono;
 
 /// One shard.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Shard {
     pub(super) holding: Option<Holding>,
     /// What was held before a lapse, while it is not known to have been another's since.
     pub(super) former: Option<Former>,
-    /// Asked for, no answer yet.
-    pub(super) asked: bool,
-    /// Granted after the claims were last asked for: what that reading says of it may be older.
+    /// The claim as it is known: from routes, readings and grants.
+    pub(super) claim: Seen,
+    /// The owner of the highest term ever seen: a store that forgot may name a lower one (MODEL-FINDINGS F11).
+    pub(super) high: Option<(IncarnationId, Term)>,
+    /// The highest term that anybody saw: nothing is sent below it.
+    pub(super) least: Term,
+    /// Granted after the claim was last asked for: what that reading says of it may be older.
     pub(super) fresh: bool,
+    /// A reading said a lower term than known: it counts if the next one says so too.
+    pub(super) lower: bool,
+    /// Not asked for again before this.
+    pub(super) after: Mono,
+    /// When somebody last looked for it here.
+    pub(super) looked: Mono,
+    /// Since when nobody has it who could.
+    pub(super) orphan: Option<Mono>,
 }
 
-#[derive(Clone, Debug)]
+/// What was held.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Former {
     pub(super) incarnation: IncarnationId,
     pub(super) term: Term,
     /// The lowest term whose worlds may go on.
     pub(super) since: Term,
+    /// When it is given up, since another lives in a claim of a lower term (F11).
+    pub(super) until: Option<Mono>,
 }
 
 impl Shard {
+    /// Who is in the claim, as far as is known.
+    pub(super) fn holder(&self) -> Option<&IncarnationId> {
+        self.claim.as_ref().and_then(|(holder, _)| holder.as_ref())
+    }
+
+    /// The claim's term; 0 if nobody ever claimed it.
+    pub(super) fn term(&self) -> Term {
+        self.claim.as_ref().map_or(Term(0), |(_, term)| *term)
+    }
+
     /// Holds no more; remembers what was held.
     pub(super) fn give_up(&mut self, own: &IncarnationId) {
         if let Some(held) = self.holding.take() {
             let since = held.continues.unwrap_or(held.term);
-            self.former = Some(Former { incarnation: own.clone(), term: held.term, since });
+            self.former = Some(Former { incarnation: own.clone(), term: held.term, since, until: None });
         }
     }
 
-    /// The claim is this node's, asked for with `seen`. `own` is its life now.
-    pub(super) fn granted(&mut self, own: Option<&IncarnationId>, seen: &Seen, term: Term) {
+    /// Takes a claim as the truth; whether it was news. What is held under another one is given up, and forgotten if somebody else had
+    /// the shard since.
+    pub(super) fn learn(&mut self, own: Option<&IncarnationId>, claim: Seen) -> bool {
+        let news = self.claim != claim;
+        self.claim = claim;
+        self.lower = false;
+        if news {
+            self.after = Mono(0);
+            self.orphan = None;
+        }
+        let (holder, term) = (self.holder().cloned(), self.term());
+        self.raise(holder.as_ref(), term);
+        let runs = self.holding.is_some_and(|held| held.term == term) && holder.as_ref() == own;
+        if let (false, Some(own)) = (runs, own) {
+            self.give_up(own);
+        }
+        let ours = |former: &Former| holder.as_ref() == own || holder.as_ref() == Some(&former.incarnation);
+        if self.former.as_ref().is_some_and(|former| !(holder.is_some() && ours(former)) && term >= former.term) {
+            self.former = None;
+        }
+        news
+    }
+
+    fn raise(&mut self, holder: Option<&IncarnationId>, term: Term) {
+        if let Some(holder) = holder
+            && self.high.as_ref().is_none_or(|(_, high)| *high < term)
+        {
+            self.high = Some((holder.clone(), term));
+        }
+    }
+
+    /// The claim is this node's, asked for with `seen`; whether that is news. `own` is its life now.
+    pub(super) fn granted(&mut self, own: &IncarnationId, seen: &Seen, term: Term) -> bool {
         // An answer that was overtaken by a later one.
         if self.holding.is_some_and(|held| held.term >= term) {
-            return;
+            return false;
         }
         let before = self.holding.map(|held| held.continues.unwrap_or(held.term));
         let continues = self.former.take().and_then(|former| match seen {
-            // Still as the former life left it, or taken since by this very life, whose answer was lost.
-            Some((Some(holder), at)) if *holder == former.incarnation && *at == former.term || Some(holder) == own => {
-                Some(former.since)
-            }
+            // Still this node's: as its former life left it, or taken by a call whose answer was lost (F5).
+            Some((Some(holder), at)) if *holder == former.incarnation && *at >= former.term => Some(former.since),
+            Some((Some(holder), _)) if holder == own => Some(former.since),
+            // The store forgot the former term: nobody can have had the shard after it, or the term would be higher (F11).
+            Some((_, at)) if *at < former.term => Some(former.since),
+            None => Some(former.since),
             _ => None,
         });
         self.holding = Some(Holding { term, continues: before.or(continues) });
+        self.claim = Some((Some(own.clone()), term));
+        self.raise(Some(own), term);
         self.fresh = true;
+        self.lower = false;
+        self.orphan = None;
+        self.after = Mono(0);
+        true
     }
 }

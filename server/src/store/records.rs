@@ -22,7 +22,7 @@ pub enum Status {
 }
 
 /// What a node says about itself when it registers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MemberInfo {
     /// The node's name.
     pub node: String,
@@ -41,7 +41,7 @@ pub struct MemberInfo {
 }
 
 /// A member.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Member {
     /// One life of the node.
     pub incarnation: IncarnationId,
@@ -58,7 +58,7 @@ pub struct Member {
 }
 
 /// Who owns a key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Claim {
     /// The key.
     pub key: Key,
@@ -71,7 +71,7 @@ pub struct Claim {
 }
 
 /// A hint where a key is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Route {
     /// The key.
     pub key: Key,

@@ -88,6 +88,13 @@ metrics! {
     Histogram "tenure_commit_seconds" [] "Time from a commit to its durable answer.";
     Counter "tenure_store_failures_total" [] "Faults of the embedded store's file: full disk, I/O errors, damage.";
     Counter "tenure_lease_lapses_total" [] "Times that this node lost its lease and froze its rooms.";
+    Counter "tenure_settles_total" [] "Times that this node left what others had held to them for one lease, since the store had been away.";
+    Gauge "tenure_members" ["status"] "Members of the cluster that this node knows, by status.";
+    Gauge "tenure_shards_held" [] "Shards that this node holds.";
+    Gauge "tenure_shards_ownerless" [] "Shards without an owner among the members, as this node knows.";
+    Counter "tenure_shard_gives_total" [] "Shards that this node gave to others.";
+    Counter "tenure_shard_takeovers_total" [] "Shards that this node took over from members that were gone.";
+    Counter "tenure_terms_seen_total" [] "Times that somebody had seen a higher term of a shard than this node sent.";
 
     Counter "tenure_work_total" ["kind", "outcome"] "Work items by what became of them.";
     Histogram "tenure_work_late_seconds" ["kind"] "How long after its due time an item was handed to its room.";

@@ -142,7 +142,7 @@ pub async fn own(world: &World, tasks: &Tasks, rng: &Rng) -> Ownership {
         margin: Duration::from_millis(100),
         claim_check: Duration::from_millis(500),
     };
-    let options = Options { shards: SHARDS, times };
+    let options = Options { shards: SHARDS, times, ..Options::default() };
     Ownership::start(world.store.clone(), world.clock.clone(), rng.clone(), options, info, tasks).await.expect("owned")
 }
 

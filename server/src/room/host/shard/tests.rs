@@ -71,7 +71,7 @@ impl Bench {
             public_url: String::new(),
             zone_data: String::new(),
         };
-        let options = Options { shards: 1, times: Times::default() };
+        let options = Options { shards: 1, times: Times::default(), ..Options::default() };
         let ownership = Ownership::start(store.clone(), clock.clone(), rng.clone(), options, info, &tasks);
         let ownership = ownership.await.expect("owned");
         let kind = RoomKind::new("lab", |room: &mut RoomBuilder| {

@@ -1,0 +1,330 @@
+//! The driver: sends heartbeats and keeps the claims, on an OS thread of its own; it alone runs the step machine.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Weak},
+};
+
+use tenure_shared::{IncarnationId, ShardId};
+use tokio::{sync::oneshot, task::JoinSet};
+
+use super::{
+    call::Caller,
+    event::{Effect, Event, Phase, Times},
+    handle::{Request, Shared, Table},
+    options::{Held, LeaseThread, Options},
+    state::State,
+    view::{ROOM, View},
+};
+use crate::{
+    runtime::{Clock, Mono, Rng, Shutdown, Tasks, mailbox, tasks::Kind},
+    store::{Error, Fence, Key, MemberInfo, Status, Store},
+};
+
+/// Most calls under way at once.
+const IN_FLIGHT: usize = 64;
+
+pub(super) struct Driver {
+    store: Store,
+    clock: Clock,
+    rng: Rng,
+    info: MemberInfo,
+    times: Times,
+    shards: u32,
+    state: State,
+    /// The handles keep it alive; the driver ends with the last of them.
+    shared: Weak<Shared>,
+    /// Who waits for a release.
+    gave: BTreeMap<ShardId, Vec<oneshot::Sender<()>>>,
+    /// Versions of zone data that were warned of.
+    warned: BTreeSet<String>,
+}
+
+/// Tells the end: nothing is held any more, and unless it was an end on purpose the node stops.
+struct End {
+    shared: Weak<Shared>,
+    stop: Shutdown,
+    meant: bool,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.lease.set(Mono(0));
+        }
+        if !self.meant && !self.stop.is_stopped() {
+            tracing::error!("the keeper of the lease ended: the node stops");
+            self.stop.stop();
+        }
+    }
+}
+
+impl Driver {
+    pub(super) fn new(
+        store: Store,
+        clock: Clock,
+        rng: Rng,
+        info: MemberInfo,
+        options: &Options,
+        shared: &Arc<Shared>,
+    ) -> Self {
+        let rooms = info.roles.iter().any(|role| role == ROOM);
+        let state = State::new(options.times, options.shards, rooms, options.concurrent);
+        let (times, shards, shared) = (options.times, options.shards, Arc::downgrade(shared));
+        let (gave, warned) = (BTreeMap::new(), BTreeSet::new());
+        Self { store, clock, rng, info, times, shards, state, shared, gave, warned }
+    }
+
+    fn incarnation(&self) -> Result<IncarnationId, Error> {
+        let text = format!("{}#{}", self.info.node, self.rng.uuid());
+        IncarnationId::new(&text).map_err(|error| Error::Invalid(error.to_string()))
+    }
+
+    /// The first registration: what it met is the answer to `start`.
+    pub(super) async fn register(&self) -> Result<Event, Error> {
+        let (incarnation, sent) = (self.incarnation()?, self.clock.now());
+        self.store.register(&incarnation, self.info.clone(), self.times.ttl).await?;
+        Ok(Event::Registered { incarnation, sent })
+    }
+
+    pub(super) fn spawn(
+        mut self,
+        inbox: mailbox::Receiver<Request>,
+        first: Event,
+        thread: LeaseThread,
+        tasks: &Tasks,
+    ) -> Result<(), Error> {
+        let end = End { shared: self.shared.clone(), stop: tasks.shutdown().clone(), meant: false };
+        match thread {
+            LeaseThread::Task => tasks.spawn("lease", Kind::Job, async move {
+                // Moved in as a whole, so that a panic or an abort drops it too.
+                let mut end = end;
+                self.work(inbox, first).await;
+                end.meant = true;
+                drop(end);
+            }),
+            LeaseThread::Own => {
+                let work = move || {
+                    let mut end = end;
+                    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+                    match runtime {
+                        Ok(runtime) => {
+                            let work = AssertUnwindSafe(|| runtime.block_on(self.work(inbox, first)));
+                            end.meant = catch_unwind(work).is_ok();
+                        }
+                        Err(error) => tracing::error!(%error, "no runtime for the lease"),
+                    }
+                    drop(end);
+                };
+                let spawned = std::thread::Builder::new().name("tenure-lease".to_owned()).spawn(work);
+                spawned.map_err(|error| Error::Unavailable(format!("no thread for the lease: {error}")))?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn work(&mut self, mut inbox: mailbox::Receiver<Request>, first: Event) {
+        let mut calls: JoinSet<Event> = JoinSet::new();
+        let mut waiting: VecDeque<Effect> = self.step(first).into();
+        self.publish();
+        loop {
+            while calls.len() < IN_FLIGHT
+                && let Some(effect) = waiting.pop_front()
+            {
+                calls.spawn(self.call(effect));
+            }
+            let event = tokio::select! {
+                biased;
+                () = self.clock.sleep_until(self.state.wake()) => Event::Tick,
+                Some(event) = calls.join_next() => outcome(event),
+                request = inbox.recv() => match request {
+                    Some(Request::Leave(done)) => {
+                        self.leave(calls).await;
+                        // Nobody may be waiting any more.
+                        done.send(()).unwrap_or_default();
+                        return;
+                    }
+                    Some(request) => self.requested(request),
+                    None => return,
+                },
+            };
+            self.take_in(event, &mut calls, &mut waiting);
+            // What else is ready is taken in before readers are told: a takeover of many shards is few tables.
+            while let Some(event) = calls.try_join_next() {
+                self.take_in(outcome(event), &mut calls, &mut waiting);
+            }
+            self.publish();
+        }
+    }
+
+    fn take_in(&mut self, event: Event, calls: &mut JoinSet<Event>, waiting: &mut VecDeque<Effect>) {
+        for effect in self.step(event) {
+            // A heartbeat stands before everything that waits.
+            if matches!(effect, Effect::Beat { .. } | Effect::Register) {
+                calls.spawn(self.call(effect));
+            } else {
+                waiting.push_back(effect);
+            }
+        }
+    }
+
+    fn requested(&mut self, request: Request) -> Event {
+        match request {
+            Request::Fenced(shard, term) => Event::Fenced { shard, term },
+            Request::Gave(shard, term, done) => {
+                metrics::counter!("tenure_shard_gives_total").increment(1);
+                self.gave.entry(shard).or_default().push(done);
+                Event::Gave { shard, term }
+            }
+            Request::TermSeen(shard, term) => {
+                metrics::counter!("tenure_terms_seen_total").increment(1);
+                Event::TermSeen { shard, term }
+            }
+            Request::Wanted(shard) => Event::Wanted { shard },
+            Request::Refresh => Event::Refresh,
+            Request::Drain => Event::Drain,
+            // Handled where the calls under way are.
+            Request::Leave(_) => Event::Leave,
+        }
+    }
+
+    fn step(&mut self, event: Event) -> Vec<Effect> {
+        let (before, settles) = (self.state.phase(), self.state.settles());
+        let taken = match &event {
+            Event::Granted { incarnation, seen: Some((Some(holder), _)), shard, .. } => {
+                (holder != incarnation && !self.state.in_doubt_of(*shard)).then_some(*shard)
+            }
+            _ => None,
+        };
+        if let Some(shard) = taken {
+            metrics::counter!("tenure_shard_takeovers_total").increment(1);
+            tracing::info!(%shard, "taken over");
+        }
+        let effects = self.state.step(self.clock.now(), event);
+        let after = self.state.phase();
+        if before != after {
+            tracing::info!(from = ?before, to = ?after, incarnation = ?self.state.incarnation(), "ownership");
+            if after == Phase::Lapsed {
+                metrics::counter!("tenure_lease_lapses_total").increment(1);
+            }
+        }
+        if self.state.settles() && !settles {
+            metrics::counter!("tenure_settles_total").increment(1);
+            tracing::info!("the store was away: what others held is left to them for one lease");
+        }
+        // An answer, or what will be asked for anew: whoever waits for a release need not wait longer.
+        self.gave.retain(|shard, waiting| {
+            let open = self.state.releases(*shard);
+            if !open {
+                waiting.drain(..).for_each(|done| done.send(()).unwrap_or_default());
+            }
+            open
+        });
+        effects
+    }
+
+    /// Shows readers what the state says; an end before anything else, a beginning after everything else.
+    fn publish(&mut self) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        let (until, touched) = (self.state.acts_until(), self.state.take_touched());
+        if until == Mono(0) {
+            shared.lease.set(until);
+        }
+        let mut changed = false;
+        if touched.held {
+            let table = self.table();
+            changed = **shared.table.load() != table;
+            if changed {
+                metrics::gauge!("tenure_shards_held").set(table.held.len() as f64);
+                shared.table.store(Arc::new(table));
+            }
+        }
+        if touched.members || touched.routes {
+            self.publish_view(&shared, touched.routes);
+        }
+        shared.lease.set(until);
+        let told = *shared.changes.borrow() > 0;
+        // The first change is the beginning of acting, also of a node that takes no shards.
+        if (changed && told) || (!told && self.state.phase() == Phase::Owning) {
+            shared.changes.send_modify(|count| *count += 1);
+        }
+    }
+
+    fn table(&self) -> Table {
+        let incarnation = self.state.incarnation().cloned();
+        let held = self.state.holdings().into_iter().filter_map(|(shard, holding)| {
+            let fence = Fence::new(Key::shard(shard), incarnation.clone()?, holding.term);
+            Some((shard, Held { fence, continues: holding.continues }))
+        });
+        let held = held.collect();
+        let gives = self.state.gives().iter().map(|(shard, to)| (*shard, Some(to.clone()))).collect();
+        Table { held, in_doubt: self.state.in_doubt(), gives, incarnation }
+    }
+
+    fn publish_view(&mut self, shared: &Shared, routes: bool) {
+        let before = shared.view.load();
+        let routes = if routes { Arc::new(self.state.routes()) } else { before.routes.clone() };
+        let (members, at) = self.state.members();
+        let view = View::new(members.clone(), routes, self.shards, at, !self.state.settles());
+        for status in [Status::Joining, Status::Serving, Status::Draining] {
+            let label = match status {
+                Status::Joining => "joining",
+                Status::Serving => "serving",
+                Status::Draining => "draining",
+            };
+            let count = view.members.iter().filter(|member| member.status == status).count();
+            metrics::gauge!("tenure_members", "status" => label).set(count as f64);
+        }
+        metrics::gauge!("tenure_shards_ownerless").set(view.ownerless as f64);
+        if view.zone_data.len() > 1 && view.zone_data != self.warned {
+            tracing::warn!(versions = ?view.zone_data, "members have different time-zone data: schedules may differ between them");
+        }
+        self.warned.clone_from(&view.zone_data);
+        let changed = !view.routes_as(&before);
+        shared.view.store(Arc::new(view));
+        if changed {
+            shared.views.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Gives everything up: what is under way is waited for first, so that nothing is granted behind the back of the release.
+    async fn leave(&mut self, mut calls: JoinSet<Event>) {
+        let mut effects = self.step(Event::Leave);
+        self.publish();
+        while let Some(answer) = calls.join_next().await {
+            drop(answer);
+        }
+        let last = effects.pop();
+        for effect in effects {
+            while calls.len() >= IN_FLIGHT {
+                calls.join_next().await;
+            }
+            calls.spawn(self.call(effect));
+        }
+        while let Some(answer) = calls.join_next().await {
+            drop(answer);
+        }
+        if let Some(deregister) = last {
+            self.call(deregister).await;
+        }
+    }
+
+    /// Carries out one effect; its outcome is the next event.
+    fn call(&self, effect: Effect) -> impl Future<Output = Event> + Send + 'static {
+        let caller = Caller { store: self.store.clone(), clock: self.clock.clone(), times: self.times };
+        let register = match effect {
+            Effect::Register => self.incarnation().ok().map(|incarnation| (incarnation, self.info.clone())),
+            _ => None,
+        };
+        async move { caller.call(effect, register).await }
+    }
+}
+
+/// What a call gave; its panic goes on.
+fn outcome(event: Result<Event, tokio::task::JoinError>) -> Event {
+    event.unwrap_or_else(|error| {
+        std::panic::resume_unwind(error.try_into_panic().unwrap_or_else(|_| Box::new("a call was cancelled")))
+    })
+}

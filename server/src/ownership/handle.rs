@@ -1,0 +1,248 @@
+//! [`Ownership`]: the handle that everyone reads. The driver behind it is in `driver.rs`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use arc_swap::ArcSwap;
+use tenure_shared::{IncarnationId, ShardId, Term, ids::ID_HASH_VERSION};
+use tokio::sync::{oneshot, watch};
+
+use super::{
+    driver::Driver,
+    lease::Lease,
+    options::{Held, Options},
+    view::View,
+};
+use crate::{
+    link::{Address, Directory, Owner},
+    runtime::{Clock, Mono, Rng, Tasks, mailbox},
+    store::{Error, Fence, MemberInfo, Store, model::AGREED_SHARDS},
+};
+
+/// Version of the links between nodes, agreed on by a cluster.
+pub const LINK_PROTOCOL: u32 = 1;
+/// Most requests of handles waiting.
+const REQUESTS: usize = 1_024;
+/// How far ahead of the store's clock a term may be that somebody claims to have seen, in microseconds. Terms follow that clock; a wild
+/// number must not use them up.
+const TERMS_AHEAD: u64 = 365 * 24 * 3_600 * 1_000_000;
+
+/// What is held now.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Table {
+    pub(super) incarnation: Option<IncarnationId>,
+    pub(super) held: BTreeMap<ShardId, Held>,
+    pub(super) in_doubt: BTreeSet<ShardId>,
+    pub(super) gives: Vec<(ShardId, Option<IncarnationId>)>,
+}
+
+/// What a handle asks of the driver.
+pub(super) enum Request {
+    Fenced(ShardId, Term),
+    Gave(ShardId, Term, oneshot::Sender<()>),
+    TermSeen(ShardId, Term),
+    Wanted(ShardId),
+    Refresh,
+    Drain,
+    Leave(oneshot::Sender<()>),
+}
+
+pub(super) struct Shared {
+    pub(super) shards: u32,
+    pub(super) lease: Lease,
+    pub(super) table: ArcSwap<Table>,
+    pub(super) changes: watch::Sender<u64>,
+    pub(super) view: ArcSwap<View>,
+    pub(super) views: watch::Sender<u64>,
+    pub(super) requests: mailbox::Sender<Request>,
+    pub(super) store: Store,
+}
+
+/// A handle to this node's ownership; cheap to clone.
+#[derive(Clone)]
+pub struct Ownership(Arc<Shared>);
+
+impl std::fmt::Debug for Ownership {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Ownership").field(&self.incarnation()).finish()
+    }
+}
+
+impl Ownership {
+    /// Agrees with the cluster on its constants, registers, reads who is there, and takes the shards that placement gives to this node
+    /// and nobody holds; resolves when that is done. A node without the role `room` takes none.
+    ///
+    /// The heartbeat runs (on a thread of its own, see [`super::LeaseThread`]) until [`Ownership::leave`] or until the last handle is gone;
+    /// if it ends otherwise, the node is told to stop.
+    ///
+    /// # Errors
+    /// [`Error::Disagreement`] when the cluster has other constants; what registering met; `Unavailable` when the node was told to stop.
+    pub async fn start(
+        store: Store,
+        clock: Clock,
+        rng: Rng,
+        options: Options,
+        info: MemberInfo,
+        tasks: &Tasks,
+    ) -> Result<Self, Error> {
+        store.agree(AGREED_SHARDS, &options.shards.to_string()).await?;
+        store.agree("id-hash version", &ID_HASH_VERSION.to_string()).await?;
+        store.agree("link protocol", &LINK_PROTOCOL.to_string()).await?;
+
+        let (requests, inbox) = mailbox::channel("ownership", REQUESTS);
+        let (changes, mut changed) = watch::channel(0);
+        let shared = Arc::new(Shared {
+            shards: options.shards,
+            lease: Lease::default(),
+            table: ArcSwap::default(),
+            changes,
+            view: ArcSwap::default(),
+            views: watch::channel(0).0,
+            requests,
+            store: store.clone(),
+        });
+        let driver = Driver::new(store, clock, rng, info, &options, &shared);
+        // The first register here, so that a refusal is the answer to `start`.
+        let first = driver.register().await?;
+        driver.spawn(inbox, first, options.thread, tasks)?;
+
+        let this = Self(shared);
+        let owning = changed.wait_for(|changes| *changes > 0);
+        tokio::select! {
+            owning = owning => owning.map(drop).map_err(|_| Error::Unavailable("the thread of the lease ended".to_owned()))?,
+            () = tasks.shutdown().stopped() => return Err(Error::Unavailable("the node was told to stop".to_owned())),
+        }
+        Ok(this)
+    }
+
+    /// This life of the node; `None` between the end of one and the registration of the next.
+    pub fn incarnation(&self) -> Option<IncarnationId> {
+        self.0.table.load().incarnation.clone()
+    }
+
+    /// Whether the lease is valid at `now` by the monotonic clock, the margin taken off. Lock-free; past it nothing may tick or send,
+    /// whether or not anybody said so (LESSONS C26).
+    pub fn holds(&self, now: Mono) -> bool {
+        self.0.lease.holds(now)
+    }
+
+    /// The fence of a shard, if it is held.
+    pub fn fence(&self, shard: ShardId) -> Option<Fence> {
+        self.0.table.load().held.get(&shard).map(|held| held.fence.clone())
+    }
+
+    /// A shard that is held, and which worlds in memory may go on under it.
+    ///
+    /// A shard that is not held while it is [`Ownership::in_doubt`] is being asked for anew: its worlds are frozen and kept. When it is
+    /// neither held nor in doubt it is another's, or nobody's: its worlds are to be dropped.
+    pub fn held(&self, shard: ShardId) -> Option<Held> {
+        self.0.table.load().held.get(&shard).cloned()
+    }
+
+    /// Whether it is open what becomes of a shard that was held: the lease lapsed, or somebody saw a higher term, and no answer of the
+    /// store has said yet whether anybody else owned it since. Bounded while the store answers (H5).
+    pub fn in_doubt(&self, shard: ShardId) -> bool {
+        self.0.table.load().in_doubt.contains(&shard)
+    }
+
+    /// All shards that are held.
+    pub fn shards(&self) -> Vec<ShardId> {
+        self.0.table.load().held.keys().copied().collect()
+    }
+
+    /// Counts the changes of what is held, in doubt and to be given: a lapse, a shard lost, shards taken anew. Read [`Ownership::held`] and
+    /// [`Ownership::gives`] after each.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+
+    /// A write under this fence was refused: the shard is given up and the claims are read anew. A fence that is no longer the newest
+    /// changes nothing.
+    pub fn fenced(&self, fence: &Fence) {
+        let Some(shard) = fence.key().as_shard() else { return };
+        // When the mailbox is full the reading that the earlier requests cause finds this one too.
+        drop(self.0.requests.try_send(Request::Fenced(shard, fence.term())));
+    }
+
+    /// Shards that are held and belong elsewhere, each with the member that is to have it: stop their rooms, store their last checkpoints and
+    /// call [`Ownership::gave`]. At most [`Options::concurrent`] at a time. A shard leaves the list when it was given, or when it belongs
+    /// here again; the last node that serves gives nothing.
+    pub fn gives(&self) -> Vec<(ShardId, Option<IncarnationId>)> {
+        self.0.table.load().gives.clone()
+    }
+
+    /// Everything of this shard is stored and nothing of it runs any more: its claim is released. Resolves when the store has answered; a
+    /// release that failed is repeated. A fence that is no longer the newest changes nothing. Cancel-safe.
+    pub async fn gave(&self, fence: &Fence) {
+        let Some(shard) = fence.key().as_shard() else { return };
+        let (done, given) = oneshot::channel();
+        if self.0.requests.send(Request::Gave(shard, fence.term(), done)).await.is_ok() {
+            // An end without an answer is an end.
+            drop(given.await);
+        }
+    }
+
+    /// Somebody saw a higher term of this shard than its owner sends: it is acquired anew, from memory, before anything is sent; until
+    /// then it is not held and [`Ownership::in_doubt`]. A term that is not above the held one changes nothing but the floor of later terms.
+    pub fn term_seen(&self, shard: ShardId, term: Term) {
+        if term.0 > self.0.store.now().0.saturating_add(TERMS_AHEAD) {
+            tracing::warn!(%shard, %term, "a term was seen that the store's clock cannot have made: ignored");
+            return;
+        }
+        drop(self.0.requests.try_send(Request::TermSeen(shard, term)));
+    }
+
+    /// Somebody looks for this shard here, and it is not held: its claim is read at once, not at the next heartbeat. Cheap; calls for a
+    /// shard that was just looked at do nothing.
+    pub fn wanted(&self, shard: ShardId) {
+        if self.fence(shard).is_none() {
+            // When the mailbox is full the next heartbeat finds it.
+            drop(self.0.requests.try_send(Request::Wanted(shard)));
+        }
+    }
+
+    /// The cluster as this node knows it.
+    pub fn view(&self) -> Arc<View> {
+        self.0.view.load_full()
+    }
+
+    /// Tells the members that this node gives its keys away; [`Ownership::gives`] lists them as long as another member can have them.
+    pub async fn drain(&self) {
+        drop(self.0.requests.send(Request::Drain).await);
+    }
+
+    /// Stops acting, gives all shards up and deregisters. Everything that must be saved is to be saved before. Cancel-safe: once asked
+    /// for, it is done also when nobody waits. Bounded by the call deadline per round of calls.
+    pub async fn leave(&self) {
+        let (done, left) = oneshot::channel();
+        if self.0.requests.send(Request::Leave(done)).await.is_ok() {
+            // An end without an answer is an end.
+            drop(left.await);
+        }
+    }
+}
+
+impl Directory for Ownership {
+    fn shards(&self) -> u32 {
+        self.0.shards
+    }
+
+    fn owner(&self, shard: ShardId) -> Option<Owner> {
+        self.0.view.load().owner(shard)
+    }
+
+    fn nodes(&self) -> Vec<Address> {
+        self.0.view.load().nodes().to_vec()
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.0.views.subscribe()
+    }
+
+    fn refresh(&self) {
+        // When the mailbox is full a refresh is among what waits, or the next heartbeat is one.
+        drop(self.0.requests.try_send(Request::Refresh));
+    }
+}

@@ -1,0 +1,50 @@
+//! How a node owns, and what it holds.
+
+use tenure_shared::Term;
+
+use super::event::Times;
+use crate::store::Fence;
+
+/// Into how many shards rooms are divided unless said otherwise (DESIGN.md §14).
+const SHARDS: u32 = 256;
+/// Shards given away at a time unless said otherwise (DESIGN.md §14).
+const CONCURRENT: usize = 8;
+
+/// Where the lease is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LeaseThread {
+    /// On an OS thread of its own: nothing stands in front of the heartbeat (DESIGN.md §6).
+    #[default]
+    Own,
+    /// As a task of the runtime that starts it: for simulations and tests on one thread.
+    Task,
+}
+
+/// How a node owns. Whether it takes shards at all is said by the role `room` in its member record.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Into how many shards the rooms are divided; the whole cluster must agree.
+    pub shards: u32,
+    /// Times of the lease.
+    pub times: Times,
+    /// How many shards are given away at a time (`handoff.concurrent`).
+    pub concurrent: usize,
+    /// Where the lease is kept.
+    pub thread: LeaseThread,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { shards: SHARDS, times: Times::default(), concurrent: CONCURRENT, thread: LeaseThread::default() }
+    }
+}
+
+/// A shard that this node holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// What its writes carry.
+    pub fence: Fence,
+    /// Worlds in memory that were made under this term or a later one may go on under the fence's: nobody else owned the shard since.
+    /// Other worlds must be dropped and restored from their checkpoints.
+    pub continues: Option<Term>,
+}

@@ -1,0 +1,1 @@
+//! Placement: its rules as properties.

@@ -1,0 +1,238 @@
+//! What the store says of shards: readings, grants, refusals, releases, and what others saw.
+
+use std::collections::BTreeMap;
+
+use tenure_shared::{IncarnationId, ShardId, Term};
+
+use super::{State, peers::EAGERNESS};
+use crate::{
+    ownership::{
+        event::{Effect, Seen},
+        shard::Shard,
+    },
+    runtime::Mono,
+    store::Claim,
+};
+
+impl State {
+    /// A route said who owns a shard. It may be older than what is known.
+    pub(super) fn hint(&mut self, shard: ShardId, claim: (Option<IncarnationId>, Term)) {
+        self.floor = self.floor.max(claim.1);
+        // The answer to what is being asked says more.
+        if self.asking.contains(&shard) || self.releasing.contains(&shard) {
+            return;
+        }
+        let Some(state) = self.shards.get_mut(&shard) else { return };
+        let newer = state
+            .claim
+            .as_ref()
+            .is_none_or(|(owner, term)| claim.1 > *term || (claim.1 == *term && claim.0.is_none() && owner.is_some()));
+        if newer {
+            self.learn(shard, Some(claim));
+        }
+    }
+
+    fn learn(&mut self, shard: ShardId, claim: Seen) {
+        let own = self.incarnation.clone();
+        let Some(state) = self.shards.get_mut(&shard) else { return };
+        let before = (state.holding, state.former.is_some());
+        if state.learn(own.as_ref(), claim) {
+            self.dirty = true;
+            self.touched.routes = true;
+        }
+        if before != (state.holding, state.former.is_some()) {
+            self.touched.held = true;
+            self.gives.remove(&shard);
+        }
+    }
+
+    /// Reads the claims that are to be read.
+    pub(super) fn look_up(&mut self, now: Mono, effects: &mut Vec<Effect>) {
+        if !self.looks() || self.busy.claims || self.look.is_empty() || now < self.look_at {
+            return;
+        }
+        self.busy.claims = true;
+        let shards: Vec<ShardId> = std::mem::take(&mut self.look).into_iter().collect();
+        for shard in &shards {
+            if let Some(state) = self.shards.get_mut(shard) {
+                state.fresh = false;
+            }
+        }
+        effects.push(Effect::ReadClaims { shards });
+    }
+
+    pub(super) fn look_for(&mut self, now: Mono, shard: ShardId, effects: &mut Vec<Effect>) {
+        self.look.insert(shard);
+        self.look_up(now, effects);
+    }
+
+    /// Once in a while: reads the claims of all shards that are held or waited for, and all routes.
+    pub(super) fn check(&mut self, now: Mono, effects: &mut Vec<Effect>) {
+        if !self.looks() {
+            return;
+        }
+        self.read_all_routes();
+        let own = self.incarnation.clone();
+        let concerns = |shard: &ShardId, state: &Shard| {
+            let mine = state.holder() == own.as_ref() || self.targets.get(shard) == own.as_ref();
+            mine || state.holding.is_some() || state.former.is_some() || state.orphan.is_some()
+        };
+        let of_concern: Vec<_> =
+            self.shards.iter().filter(|(shard, state)| concerns(shard, state)).map(|(shard, _)| *shard).collect();
+        if self.rooms {
+            self.look.extend(of_concern);
+            self.look_up(now, effects);
+        }
+    }
+
+    pub(super) fn claims_read(&mut self, now: Mono, shards: &[ShardId], claims: Vec<Claim>, effects: &mut Vec<Effect>) {
+        self.busy.claims = false;
+        if !self.looks() {
+            return;
+        }
+        let keyed = claims.into_iter().filter_map(|claim| Some((claim.key.as_shard()?, (claim.holder, claim.term))));
+        let mut claims: BTreeMap<ShardId, (Option<IncarnationId>, Term)> = keyed.collect();
+        for shard in shards {
+            let claim = claims.remove(shard);
+            if let Some((_, term)) = &claim {
+                self.floor = self.floor.max(*term);
+            }
+            let Some(state) = self.shards.get_mut(shard) else { continue };
+            if self.asking.contains(shard) || self.releasing.contains(shard) || state.fresh {
+                continue;
+            }
+            // Routes and claims are read side by side: the older of two answers may come later.
+            let term = claim.as_ref().map_or(Term(0), |(_, term)| *term);
+            if term < state.term() && !state.lower {
+                state.lower = true;
+                self.look.insert(*shard);
+                continue;
+            }
+            self.learn(*shard, claim);
+        }
+        self.look_up(now, effects);
+        self.plan(now, effects);
+        self.own_if_all_answered(effects);
+    }
+
+    pub(super) fn granted(
+        &mut self,
+        now: Mono,
+        shard: ShardId,
+        incarnation: &IncarnationId,
+        seen: &Seen,
+        term: Term,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.floor = self.floor.max(term);
+        // An answer to a former life says nothing of what this one asked.
+        if !self.is(incarnation) {
+            return;
+        }
+        self.asking.remove(&shard);
+        if let Some(state) =
+            self.shards.get_mut(&shard).filter(|_| matches!(self.phase, super::Phase::Taking | super::Phase::Owning))
+            && state.granted(incarnation, seen, term)
+        {
+            self.dirty = true;
+            self.touched.held = true;
+            self.touched.routes = true;
+            if term < state.least {
+                // Somebody saw a higher one meanwhile.
+                state.give_up(incarnation);
+                self.plan(now, effects);
+            }
+        }
+        self.own_if_all_answered(effects);
+    }
+
+    /// Refused, or no answer: the claim is read before it is asked for again.
+    pub(super) fn not_granted(&mut self, now: Mono, shard: ShardId, effects: &mut Vec<Effect>) {
+        if !self.asking.remove(&shard) {
+            return;
+        }
+        if let Some(state) = self.shards.get_mut(&shard) {
+            state.after = now.plus(self.times.heartbeat);
+        }
+        self.look_for(now, shard, effects);
+        self.own_if_all_answered(effects);
+    }
+
+    pub(super) fn fenced(&mut self, now: Mono, shard: ShardId, term: Term, effects: &mut Vec<Effect>) {
+        let Some(own) = self.incarnation.clone() else { return };
+        if let Some(state) = self.shards.get_mut(&shard)
+            && state.holding.is_some_and(|held| held.term == term)
+        {
+            state.give_up(&own);
+            // What is known of the claim is wrong: it is asked for when it was read.
+            state.after = now.plus(self.times.heartbeat);
+            self.gives.remove(&shard);
+            self.touched.held = true;
+            self.look_for(now, shard, effects);
+        }
+    }
+
+    pub(super) fn term_seen(&mut self, now: Mono, shard: ShardId, term: Term, effects: &mut Vec<Effect>) {
+        self.floor = self.floor.max(term);
+        let own = self.incarnation.clone();
+        let Some(state) = self.shards.get_mut(&shard) else { return };
+        state.least = state.least.max(term);
+        if let (Some(own), true) = (own, state.holding.is_some_and(|held| held.term < term)) {
+            state.give_up(&own);
+            self.gives.remove(&shard);
+            self.touched.held = true;
+            self.plan(now, effects);
+        }
+    }
+
+    pub(super) fn wanted(&mut self, now: Mono, shard: ShardId, effects: &mut Vec<Effect>) {
+        let gap = self.times.heartbeat / EAGERNESS;
+        let Some(state) = self.shards.get_mut(&shard) else { return };
+        if state.holding.is_some() || self.asking.contains(&shard) {
+            return;
+        }
+        if state.looked == Mono(0) || now.since(state.looked) >= gap {
+            state.looked = now;
+            self.look_for(now, shard, effects);
+            self.refresh(now, effects);
+        }
+    }
+
+    pub(super) fn gave(&mut self, now: Mono, shard: ShardId, term: Term, effects: &mut Vec<Effect>) {
+        let Some(state) = self.shards.get_mut(&shard) else { return };
+        let held = state.holding.is_some_and(|held| held.term == term);
+        if held {
+            state.holding = None;
+            self.gives.remove(&shard);
+            self.touched.held = true;
+            self.release(shard, term, effects);
+        } else if state.former.as_ref().is_some_and(|former| former.term == term) {
+            // It lapsed meanwhile: nothing of it is in memory any more that could go on.
+            state.former = None;
+            self.touched.held = true;
+        }
+        self.plan(now, effects);
+    }
+
+    pub(super) fn release(&mut self, shard: ShardId, term: Term, effects: &mut Vec<Effect>) {
+        if let Some(incarnation) = self.incarnation.clone() {
+            self.releasing.insert(shard);
+            effects.push(Effect::Release { shard, incarnation, term });
+        }
+    }
+
+    pub(super) fn released(&mut self, now: Mono, shard: ShardId, term: Term, effects: &mut Vec<Effect>) {
+        self.releasing.remove(&shard);
+        if let Some(state) = self.shards.get_mut(&shard)
+            && state.holding.is_none()
+            && state.term() == term
+        {
+            state.claim = Some((None, term));
+            state.former = None;
+            self.dirty = true;
+            self.touched.routes = true;
+            self.touched.held = true;
+        }
+        self.plan(now, effects);
+    }
+}

@@ -19,7 +19,7 @@ use super::{
 };
 
 /// How much may happen.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Steps of time.
     pub time: u8,
@@ -43,6 +43,27 @@ pub struct Bounds {
     pub owned: bool,
     /// Heartbeats are messages of their own, which may be late.
     pub beats: bool,
+    /// Nobody pauses: time goes on when everybody has done what is due and heard the answers.
+    pub prompt: bool,
+}
+
+impl Bounds {
+    /// Nothing happens.
+    pub const NONE: Self = Self {
+        time: 0,
+        lost: 0,
+        slow: 0,
+        crashes: 0,
+        drains: 0,
+        leaves: 0,
+        works: 0,
+        failovers: 0,
+        behind: 0,
+        gateway: false,
+        owned: false,
+        beats: false,
+        prompt: false,
+    };
 }
 
 /// Rules of the owner that are taken out.
@@ -457,7 +478,10 @@ impl Cluster {
                 Some(_) => actions.extend([Slots::Members, Slots::Shards, Slots::Both].map(Action::Failover)),
             }
         }
-        if state.now < self.bounds.time {
+        let due = |action: &Action| {
+            matches!(action, Action::Serve(_) | Action::Answer(_) | Action::Tick(_) | Action::Show(_))
+        };
+        if state.now < self.bounds.time && !(self.bounds.prompt && actions.iter().any(due)) {
             actions.push(Action::Advance);
         }
     }

@@ -18,15 +18,8 @@ pub trait Lively: Model {
     fn recovers(&self, state: &Self::State) -> bool;
 }
 
-/// What a check saw.
-#[derive(Debug)]
-pub struct Seen {
-    pub states: usize,
-    pub depth: usize,
-}
-
 /// Every property holds in every state.
-pub fn holds<M>(model: M) -> Seen
+pub fn holds<M>(what: &str, model: M)
 where
     M: Model + Send + Sync + 'static,
     M::State: Clone + Debug + Hash + Eq + Send + Sync + 'static,
@@ -35,13 +28,13 @@ where
     let checker = model.checker().threads(1).spawn_bfs().join();
     for (name, path) in checker.discoveries() {
         let steps: Vec<_> = path.into_actions().into_iter().map(|action| format!("{action:?}")).collect();
-        panic!("{name} is violated by: {}", steps.join(", "));
+        panic!("{name} is violated ({what}) by: {}", steps.join(", "));
     }
-    Seen { states: checker.unique_state_count(), depth: checker.max_depth() }
+    eprintln!("{what}: holds in {} states, depth {}", checker.unique_state_count(), checker.max_depth());
 }
 
-/// The shortest way to violate `name`; the check fails if there is none.
-pub fn violates<M>(model: M, name: &'static str) -> Vec<M::Action>
+/// There is a way to violate `name`; the shortest is printed.
+pub fn violates<M>(what: &str, model: M, name: &'static str)
 where
     M: Model + Send + Sync + 'static,
     M::State: Clone + Debug + Hash + Eq + Send + Sync + 'static,
@@ -49,21 +42,45 @@ where
 {
     let wanted = HasDiscoveries::AnyOf(std::iter::once(name).collect());
     let checker = model.checker().threads(1).finish_when(wanted).spawn_bfs().join();
-    checker.assert_any_discovery(name).into_actions()
+    let steps = checker.assert_any_discovery(name).into_actions();
+    eprintln!("{what}: {name} violated after {} states by {steps:?}", checker.unique_state_count());
+}
+
+/// From every state a good one can be reached without a new fault (AG EF).
+pub fn always_recovers<M>(what: &str, model: &M)
+where
+    M: Lively,
+    M::State: Clone + Eq + Hash,
+    M::Action: Clone + Debug,
+{
+    let Search { states, ran_on, stuck } = search(model);
+    assert!(stuck.is_none(), "stuck ({what}) after: {}", stuck.unwrap_or_default().join(", "));
+    eprintln!("{what}: a way out of {states} states, {ran_on} of them beyond the bounds");
+}
+
+/// There is a state from which no good one can be reached.
+pub fn gets_stuck<M>(what: &str, model: &M)
+where
+    M: Lively,
+    M::State: Clone + Eq + Hash,
+    M::Action: Clone + Debug,
+{
+    let Search { states, stuck, .. } = search(model);
+    let steps = stuck.unwrap_or_else(|| panic!("{what}: none of {states} states is stuck"));
+    eprintln!("{what}: stuck, seen in {states} states, after {}", steps.join(", "));
 }
 
 /// What a search for states without a way out came to.
-#[derive(Debug)]
-pub struct Search {
-    pub states: usize,
+struct Search {
+    states: usize,
     /// States at the edge of the bounds that recovered beyond it.
-    pub ran_on: usize,
+    ran_on: usize,
     /// The way to a state from which nothing good can be reached.
-    pub stuck: Option<Vec<String>>,
+    stuck: Option<Vec<String>>,
 }
 
 /// Looks for a state from which no good one can be reached without a new fault (AG EF).
-pub fn stuck<M>(model: &M) -> Search
+fn search<M>(model: &M) -> Search
 where
     M: Lively,
     M::State: Clone + Eq + Hash,

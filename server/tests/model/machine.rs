@@ -78,11 +78,6 @@ impl Machines {
         self.states.get(machine).1.clone()
     }
 
-    /// For people: all of a machine.
-    pub fn describe(&self, machine: u32) -> String {
-        format!("{:?}", self.states.get(machine).0)
-    }
-
     /// The machine after an event, and the numbers of its effects.
     pub fn step(&self, machine: u32, now: u8, event: u32) -> (u32, Arc<Vec<u32>>) {
         self.stepped.get((machine, now, event), || {
@@ -94,7 +89,7 @@ impl Machines {
     }
 }
 
-fn info(node: &str) -> MemberInfo {
+pub fn info(node: &str) -> MemberInfo {
     MemberInfo {
         node: node.to_owned(),
         roles: vec!["room".to_owned()],

@@ -7,4 +7,8 @@ pub mod machine;
 pub mod room;
 pub mod store;
 
+mod commits;
+mod failover;
+mod gateways;
+mod inputs;
 mod lease;

@@ -69,6 +69,7 @@ pub(super) fn host(config: &Config) -> HostConfig {
         restarts: room.restarts,
         restart_window: room.restart_window,
         kill_after: room.kill_after,
+        give_deadline: config.handoff.step_deadline,
         retry_delay: config.rewards.retry_delay,
         max_attempts: config.rewards.max_attempts,
         world: WorldSettings {

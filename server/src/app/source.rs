@@ -43,7 +43,7 @@ impl Source for NodeSource {
                 seats: room.seats,
                 connected: Some(room.connected),
                 max_seats: Some(room.max_seats),
-                state: stage_word(room.stage),
+                state: room.stage.as_str().to_owned(),
                 ticks_dropped: room.ticks_dropped,
                 reason: room.reason.clone(),
             })
@@ -116,10 +116,4 @@ impl NodeSource {
         rows.sort_by_key(|row| row.next.unwrap_or(Wall(u64::MAX)));
         rows
     }
-}
-
-/// The stage as JSON has it.
-fn stage_word(stage: crate::room::host::Stage) -> String {
-    let word = serde_json::to_value(stage).ok();
-    word.and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -22,11 +22,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::Serialize;
-use tenure_shared::{PlayerId, RoomId, Seq, Term, wire::Space};
+use tenure_shared::{PlayerId, RoomId, Seq, Term, codes::ErrorCode, wire::Space};
 
 use self::{client::Client, durable::Durable};
 pub use self::{durable::Fate, state::State};
-use super::world::{AttachRefused, RoomWorld, TickInput, WorldSettings};
+use super::world::{AttachRefused, InputRefused, RoomWorld, TickInput, WorldSettings};
 use crate::{
     link::{Attach, ConnId, GatewayId, Input, Mode, ToGateway},
     plugin::{Audience, Reward, RoomKind, RoomPlugin, encode},
@@ -221,8 +221,8 @@ impl TestRoom {
 
     fn give_inputs(&mut self, seat: TestSeat, inputs: Vec<Input>) {
         for input in inputs {
-            if let Err((_, code, text)) = self.world.input(input) {
-                self.clients[seat.0].refused.push((Seq(0), code.as_str().to_owned(), text));
+            if let Err(InputRefused::Overrun { reason, .. }) = self.world.input(input) {
+                self.clients[seat.0].refused.push((Seq(0), ErrorCode::Limit.as_str().to_owned(), reason));
             }
         }
     }
@@ -318,10 +318,9 @@ impl TestRoom {
     }
 
     fn restore(&mut self) {
-        let checkpoint = self.durable.restart();
-        let term = Term(self.world.term().0 + 1);
-        self.world = RoomWorld::restore(&self.kind, &self.settings, term, &checkpoint)
-            .expect("a checkpoint that can be restored");
+        let (checkpoint, term) = (self.durable.restart(), Term(self.world.term().0 + 1));
+        let restored = RoomWorld::restore(&self.kind, &self.settings, term, &checkpoint);
+        self.world = restored.expect("a checkpoint that can be restored");
     }
 
     /// The game changes to another version of itself, as in a deploy: the room is saved, and restored by the new plugin.

@@ -18,7 +18,7 @@ use tenure::{
     ownership::{Options, Ownership, Times},
     room::host::{HostConfig, HostParts, RoomHost},
     runtime::{Clock, Rng, Shutdown, Tasks, mailbox::Refused},
-    store::{self, Backend, Embedded, MemberInfo, Memory, Store, model::Rules},
+    store::{self, Backend, BoxFuture, Command, Embedded, MemberInfo, Memory, Stamped, Store, model::Rules},
     timers::RewardBook,
 };
 use tenure_shared::{Generation, PlayerId, RoomId, SeatId, Seq, Term, Tick};
@@ -33,9 +33,20 @@ pub const SHARDS: u32 = 4;
 /// Real time after which a condition that does not come true fails the test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// One store behind the weather of each node.
+struct Common(Arc<dyn Backend>);
+
+impl Backend for Common {
+    fn execute(&self, command: Command) -> BoxFuture<'_, Stamped> {
+        self.0.execute(command)
+    }
+}
+
 /// Everything that outlives a node.
 pub struct World {
     pub clock: Clock,
+    inner: Arc<dyn Backend>,
+    /// The store as nodes see it whose weather is `weather`.
     pub store: Store,
     pub weather: Arc<Weather>,
     pub views: Views,
@@ -47,19 +58,19 @@ pub struct World {
 impl World {
     pub fn new() -> Self {
         let clock = Clock::system();
-        Self::on(Box::new(Memory::new(clock.clone(), Rules::default())), clock)
+        Self::on(Arc::new(Memory::new(clock.clone(), Rules::default())), clock)
     }
 
     /// On a store in a folder, as in production.
     pub fn on_disk(folder: &std::path::Path) -> Self {
         let clock = Clock::system();
         let disk = Embedded::open(folder, clock.clone(), store::Options::default()).expect("a data folder");
-        Self::on(Box::new(disk), clock)
+        Self::on(Arc::new(disk), clock)
     }
 
-    fn on(inner: Box<dyn Backend>, clock: Clock) -> Self {
+    fn on(inner: Arc<dyn Backend>, clock: Clock) -> Self {
         let weather = Arc::<Weather>::default();
-        let store = Store::new(Stormy { inner, weather: weather.clone(), clock: clock.clone() }, clock.clone());
+        let store = under(&inner, &weather, &clock);
         let config = HostConfig {
             shards: SHARDS,
             threads: 2,
@@ -71,7 +82,7 @@ impl World {
             ..HostConfig::default()
         };
         let (views, outside) = (Views::default(), Arc::default());
-        Self { clock, store, weather, views, outside, config, book: Arc::new(RewardBook::empty()) }
+        Self { clock, inner, store, weather, views, outside, config, book: Arc::new(RewardBook::empty()) }
     }
 
     pub fn schedules(mut self, text: &str) -> Self {
@@ -79,16 +90,22 @@ impl World {
         self
     }
 
-    /// A node whose rooms are ready. A node before it must have stopped or crashed.
+    /// A node whose rooms are ready.
     pub async fn node(&self) -> Node {
+        self.named("test", &self.weather).await
+    }
+
+    /// One of several nodes, with a weather of its own. Links to it would go to its name.
+    pub async fn named(&self, name: &str, weather: &Arc<Weather>) -> Node {
         let tasks = Tasks::new(Shutdown::new());
         let rng = Rng::from_entropy();
-        let ownership = own(self, &tasks, &rng).await;
+        let store = under(&self.inner, weather, &self.clock);
+        let ownership = own_as(name, &store, &self.clock, &tasks, &rng).await;
         let killed = Arc::new(Mutex::new(None));
         let kill = killed.clone();
         let host = RoomHost::start(HostParts {
             kinds: vec![lab::kind(&self.views, &self.outside)],
-            store: self.store.clone(),
+            store: store.clone(),
             ownership: ownership.clone(),
             clock: self.clock.clone(),
             rng,
@@ -100,7 +117,8 @@ impl World {
         })
         .expect("threads");
         host.ready().await;
-        Node { clock: self.clock.clone(), host, ownership, tasks, killed, store: self.store.clone() }
+        let (clock, store, weather) = (self.clock.clone(), self.store.clone(), weather.clone());
+        Node { clock, host, ownership, tasks, killed, store, weather }
     }
 
     pub fn view(&self, room: &RoomId) -> View {
@@ -124,14 +142,23 @@ impl World {
     }
 }
 
+fn under(inner: &Arc<dyn Backend>, weather: &Arc<Weather>, clock: &Clock) -> Store {
+    let inner = Box::new(Common(inner.clone()));
+    Store::new(Stormy { inner, weather: weather.clone(), clock: clock.clone() }, clock.clone())
+}
+
 /// Registers a node and takes all shards.
 pub async fn own(world: &World, tasks: &Tasks, rng: &Rng) -> Ownership {
+    own_as("test", &world.store, &world.clock, tasks, rng).await
+}
+
+async fn own_as(name: &str, store: &Store, clock: &Clock, tasks: &Tasks, rng: &Rng) -> Ownership {
     let info = MemberInfo {
-        node: "test".to_owned(),
+        node: name.to_owned(),
         roles: vec!["room".to_owned()],
         version: String::new(),
         revision: 0,
-        link: String::new(),
+        link: name.to_owned(),
         public_url: String::new(),
         zone_data: String::new(),
     };
@@ -143,7 +170,7 @@ pub async fn own(world: &World, tasks: &Tasks, rng: &Rng) -> Ownership {
         claim_check: Duration::from_millis(500),
     };
     let options = Options { shards: SHARDS, times, ..Options::default() };
-    Ownership::start(world.store.clone(), world.clock.clone(), rng.clone(), options, info, tasks).await.expect("owned")
+    Ownership::start(store.clone(), clock.clone(), rng.clone(), options, info, tasks).await.expect("owned")
 }
 
 /// Waits for a condition by looking every millisecond.
@@ -162,9 +189,14 @@ pub struct Node {
     tasks: Tasks,
     pub killed: Arc<Mutex<Option<String>>>,
     store: Store,
+    pub weather: Arc<Weather>,
 }
 
 impl Node {
+    pub fn holds(&self, room: &RoomId) -> bool {
+        self.ownership.fence(room.shard(SHARDS)).is_some()
+    }
+
     pub fn gateway(&self) -> Gateway {
         let heard = Arc::<Ear>::default();
         let up = self.host.connect(heard.clone());
@@ -240,22 +272,7 @@ impl Gateway {
     }
 
     pub fn ask_as(&self, conn: ConnId, room: &RoomId, player: &str, mode: Mode, seat: Option<SeatId>) {
-        let attach = Attach {
-            gateway: GatewayId(0),
-            conn,
-            attempt: 1,
-            room: room.clone(),
-            mode,
-            player: PlayerId::new(player).expect("valid"),
-            options: Bytes::new(),
-            seat,
-            rejoin: false,
-            generation: Generation(0),
-            first: Seq(1),
-            shown: (Term(0), Tick(0)),
-            table: None,
-        };
-        self.up.send(ToNode::Attach(attach)).expect("taken");
+        self.up.send(ToNode::Attach(Attach { mode, seat, ..attach(conn, room, player) })).expect("taken");
     }
 
     /// The first message for which `pick` has something.
@@ -321,6 +338,25 @@ impl Gateway {
         let said = self.heard.said.lock().expect("ear");
         let frames = said.iter().filter_map(|m| if let ToGateway::Frame(frame) = m { Some(frame) } else { None });
         frames.flat_map(|frame| &frame.members).filter(|m| m.conn == conn).map(|m| m.saved.0).max().unwrap_or(0)
+    }
+}
+
+/// A player who comes for the first time.
+pub fn attach(conn: ConnId, room: &RoomId, player: &str) -> Attach {
+    Attach {
+        gateway: GatewayId(0),
+        conn,
+        attempt: 1,
+        room: room.clone(),
+        mode: Mode::JoinOrCreate,
+        player: PlayerId::new(player).expect("valid"),
+        options: Bytes::new(),
+        seat: None,
+        rejoin: false,
+        generation: Generation(0),
+        first: Seq(1),
+        shown: (Term(0), Tick(0)),
+        table: None,
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Book {
     pub added: u64,
     pub observed: u64,
     pub changed: u64,
+    /// Times `Added<Seat>` was seen.
+    pub seats: u64,
 }
 
 /// Something that must not look new after a restart (H12).
@@ -63,6 +65,8 @@ pub enum Say {
     Later(String, u64),
     /// The room ends.
     End,
+    /// Nobody new is let in.
+    Lock,
     /// The tick does not return until the gate opens.
     Hang,
 }
@@ -74,6 +78,9 @@ pub struct Outside {
     pub work_fails: std::sync::atomic::AtomicU64,
     pub work_panics: std::sync::atomic::AtomicU64,
     pub drop_panics: std::sync::atomic::AtomicU64,
+    /// Times the game was told that a seat's socket is gone, and that it is back.
+    pub drops: std::sync::atomic::AtomicU64,
+    pub backs: std::sync::atomic::AtomicU64,
     pub gate: (Mutex<bool>, std::sync::Condvar),
 }
 
@@ -101,8 +108,13 @@ fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>) {
     let seen = outside.clone();
     room.on_drop(move |_: In<Entity>| {
         use std::sync::atomic::Ordering::SeqCst;
+        seen.drops.fetch_add(1, SeqCst);
         let left = seen.drop_panics.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1));
         assert!(left.is_err(), "a hook panics");
+    });
+    let seen = outside.clone();
+    room.on_reconnect(move |_: In<Entity>| {
+        seen.backs.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
     });
     room.on_granted(|In(granted): In<Granted>, mut book: ResMut<Book>| book.granted.push(granted.id.to_string()));
     room.charge::<u64, _>("buy", |In(charged): In<Charged<u64>>, mut book: ResMut<Book>| {
@@ -131,6 +143,7 @@ fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>) {
                     Say::Buy(gold) => grants.charge(seat.player(), "buy", &[("gold", *gold)], &1u64),
                     Say::Later(key, ms) => due.schedule_in("job", key, Duration::from_millis(*ms), &7u64),
                     Say::End => control.dispose(),
+                    Say::Lock => control.set_locked(true),
                     Say::Hang => {
                         let gate = seen.gate.0.lock().expect("gate");
                         drop(seen.gate.1.wait_while(gate, |open| !*open).expect("gate"));
@@ -142,7 +155,14 @@ fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>) {
     );
     room.systems(
         Stage::Simulate,
-        |added: Query<(), Added<Thing>>, changed: Query<(), Changed<Thing>>, mut book: ResMut<Book>| {
+        |added: Query<(), Added<Thing>>,
+         changed: Query<(), Changed<Thing>>,
+         seats: Query<(), Added<Seat>>,
+         mut book: ResMut<Book>| {
+            let seats = seats.iter().count() as u64;
+            if seats > 0 {
+                book.seats += seats;
+            }
             let (added, changed) = (added.iter().count() as u64, changed.iter().count() as u64);
             if added + changed > 0 {
                 book.added += added;

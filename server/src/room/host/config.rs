@@ -21,6 +21,10 @@ const _: () = assert!(REWARD_GRANTS + OTHER_GRANTS <= limits::BATCH_GRANTS);
 pub(super) const GATEWAY_BACKLOG: usize = 64;
 /// Longest time for which they are kept.
 pub(super) const GATEWAY_PATIENCE: Duration = Duration::from_secs(5);
+/// Most attaches of one shard that wait until it is decided whether it stays; more are given back to the gateway.
+pub(super) const KEPT_ATTACHES: usize = 4_096;
+/// Least time between two words to one gateway that a shard is not here.
+pub(super) const MOVED_EVERY: Duration = Duration::from_millis(100);
 /// How long a room that stops waits for the ledgers' answers to its grants; they are applied in any case.
 pub(super) const STOP_GRANTS: Duration = Duration::from_secs(1);
 /// Most rooms whose checkpoints are read at a time.
@@ -63,6 +67,8 @@ pub struct HostConfig {
     pub stall_after: Duration,
     /// How long a thread whose tick does not return may live on after that before the process must end.
     pub kill_after: Duration,
+    /// How long the rooms of a shard may take to stop and to store themselves before it is given away; later the shard stays and goes on.
+    pub give_deadline: Duration,
     /// First delay before failed work is tried again; it doubles.
     pub retry_delay: Duration,
     /// Failures after which work is parked.
@@ -86,6 +92,7 @@ impl Default for HostConfig {
             restart_window: Duration::from_secs(60),
             stall_after: Duration::from_secs(5),
             kill_after: Duration::from_secs(10),
+            give_deadline: Duration::from_secs(2),
             retry_delay: Duration::from_secs(1),
             max_attempts: 8,
             world: WorldSettings::default(),

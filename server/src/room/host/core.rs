@@ -1,16 +1,16 @@
 //! What all parts of the room host share.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use parking_lot::{Mutex, RwLock};
-use tenure_shared::{RoomId, ShardId};
+use tenure_shared::{RoomId, ShardId, Term};
 use tokio::sync::{Notify, Semaphore};
 
 use super::{
@@ -18,17 +18,18 @@ use super::{
     config::{HostConfig, LONGEST_BACKOFF, REWARD_GRANTS, backoff},
     executor::Executor,
     finder::Finder,
+    gateways::Gateways,
     inbox::{Directory, RoomHandle},
     names,
     shard::Shard,
 };
 use crate::{
-    link::{Downlink, GatewayId, ToGateway},
+    link::{ConnId, Directory as _, ToGateway},
     ownership::Ownership,
     plugin::RoomKind,
     room::world::RoomWorld,
-    runtime::{Clock, Mono, Rng, Shutdown, Tasks, Wall, mailbox::Refused},
-    store::{Command, Error, Reply, Store},
+    runtime::{Clock, Mono, Rng, Shutdown, Tasks, Wall},
+    store::{Command, Error, Fence, Reply, Store},
     timers::RewardBook,
 };
 
@@ -56,8 +57,9 @@ pub(super) struct Host {
     pub(super) stopping: AtomicBool,
     pub(super) stalls: AtomicU64,
     saved: AtomicU64,
-    gateways: RwLock<HashMap<GatewayId, Arc<dyn Downlink>>>,
-    next_gateway: AtomicU32,
+    pub(super) gateways: Gateways,
+    // The last term of each shard that ran here.
+    ran: Vec<AtomicU64>,
 }
 
 /// What [`Host::new`] needs.
@@ -78,6 +80,7 @@ impl Host {
         let Parts { kinds, store, ownership, clock, rng, mut config, book, tasks, executor } = parts;
         config.world.max_grants_per_step = config.world.max_grants_per_step.clamp(1, REWARD_GRANTS);
         let shards = (0..config.shards).map(|_| RwLock::new(None)).collect();
+        let ran = (0..config.shards).map(|_| AtomicU64::new(0)).collect();
         Self {
             kinds,
             store,
@@ -98,8 +101,8 @@ impl Host {
             stopping: AtomicBool::new(false),
             stalls: AtomicU64::new(0),
             saved: AtomicU64::new(0),
-            gateways: RwLock::default(),
-            next_gateway: AtomicU32::new(1),
+            gateways: Gateways::default(),
+            ran,
         }
     }
 
@@ -142,15 +145,40 @@ impl Host {
         Error::Broken(format!("an unexpected kind of answer to {verb}"))
     }
 
-    pub(super) fn shard(&self, id: ShardId) -> Option<Arc<Shard>> {
-        self.shards.get(id.0 as usize)?.read().clone()
+    /// A shard that is served here, also while its lease is in doubt.
+    pub(super) fn held(&self, id: ShardId) -> Option<Arc<Shard>> {
+        self.shards.get(id.0 as usize)?.read().clone().filter(|shard| !shard.is_lost())
     }
 
-    /// Whether rooms of the shard may tick and send now.
-    pub(super) fn may_run(&self, shard: &Shard, now: Mono) -> bool {
+    /// Whether the lease holds, and the shard is ours under the term that its rooms run under (H1).
+    pub(super) fn leads(&self, shard: &Shard, now: Mono) -> bool {
         !shard.is_lost()
             && self.ownership.holds(now)
             && self.ownership.fence(shard.id()).is_some_and(|fence| fence.term() == shard.term())
+    }
+
+    /// Whether rooms of the shard may tick now.
+    pub(super) fn may_run(&self, shard: &Shard, now: Mono) -> bool {
+        shard.giving().is_none() && self.leads(shard, now)
+    }
+
+    /// The shard runs under this fence from now on.
+    pub(super) fn ran(&self, fence: &Fence) {
+        if let Some(ran) = fence.key().as_shard().and_then(|id| self.ran.get(id.0 as usize)) {
+            ran.fetch_max(fence.term().0, Ordering::AcqRel);
+        }
+    }
+
+    /// The last term of a shard that ran here; 0 if none did.
+    pub(super) fn last_term(&self, id: ShardId) -> Term {
+        Term(self.ran.get(id.0 as usize).map_or(0, |ran| ran.load(Ordering::Acquire)))
+    }
+
+    /// The answer to an attach for a shard that is not here. It is looked into at once whether it should be.
+    pub(super) fn not_owner(&self, conn: ConnId, attempt: u32, shard: ShardId) -> ToGateway {
+        self.ownership.wanted(shard);
+        let known = self.ownership.owner(shard).map_or(Term(0), |owner| owner.term);
+        ToGateway::NotOwner { conn, attempt, shard, term: known.max(self.last_term(shard)) }
     }
 
     /// The handle of a room; the room is started if it is not loaded.
@@ -190,20 +218,6 @@ impl Host {
         if dropped > 0 {
             tracing::warn!(%room, dropped, "missed occurrences are not run");
             names::occurrences_dropped(dropped);
-        }
-    }
-
-    pub(super) fn connect(&self, gateway: Arc<dyn Downlink>) -> GatewayId {
-        let id = GatewayId(self.next_gateway.fetch_add(1, Ordering::Relaxed));
-        self.gateways.write().insert(id, gateway);
-        id
-    }
-
-    pub(super) fn send(&self, gateway: GatewayId, message: ToGateway) -> Result<(), Refused<ToGateway>> {
-        let link = self.gateways.read().get(&gateway).cloned();
-        match link {
-            Some(link) => link.send(message),
-            None => Err(Refused::Closed(message)),
         }
     }
 }

@@ -16,6 +16,9 @@ use crate::{
 /// How long a seat is kept for an attach that does not come.
 pub(super) const RESERVE_FOR: Duration = Duration::from_secs(5);
 
+/// Most names given for rooms of other nodes and not forgotten yet.
+const ELSEWHERE: usize = 4_096;
+
 type Lobby = (String, String);
 type Socket = (GatewayId, ConnId);
 
@@ -29,6 +32,8 @@ pub(super) struct Finder {
     reserved: HashMap<Socket, (RoomId, Mono)>,
     // In the order in which they end.
     order: VecDeque<(Mono, Socket)>,
+    // Names given for rooms of other nodes, in the order in which they are forgotten.
+    elsewhere: VecDeque<(Mono, RoomId)>,
 }
 
 #[derive(Clone, Debug)]
@@ -39,6 +44,8 @@ struct Known {
     dormant: bool,
     // Not stored yet: it is listed only as long as seats are kept or taken in it.
     planned: bool,
+    // Another node makes it: nobody says here who came, so each seat that was told is taken until the name is forgotten.
+    elsewhere: bool,
     kept: u32,
 }
 
@@ -58,12 +65,21 @@ impl Finder {
         Some(room)
     }
 
-    /// A room that is to be made by the attach of `socket`; others may be sent there too, as long as a seat is free.
-    pub(super) fn plan(&mut self, socket: Socket, room: &RoomId, max_seats: u32, now: Mono) {
+    /// A room that is to be made by the attach of `socket`; others may be sent there too, as long as a seat is free. `here`: whether it
+    /// is made on this node; another's name is forgotten after a while, since that node tells of it then.
+    pub(super) fn plan(&mut self, socket: Socket, room: &RoomId, max_seats: u32, here: bool, now: Mono) {
         self.release(socket);
-        let known = Known { seats: 0, max_seats, hidden: false, dormant: false, planned: true, kept: 0 };
-        self.put(room, known);
+        let (hidden, dormant, planned, elsewhere) = (false, false, true, !here);
+        self.put(room, Known { seats: 0, max_seats, hidden, dormant, planned, elsewhere, kept: 0 });
+        if elsewhere {
+            self.elsewhere.push_back((now.plus(RESERVE_FOR), room.clone()));
+        }
         self.keep(socket, room, now);
+    }
+
+    /// Whether one more room may be planned.
+    pub(super) fn may_plan(&self, here: bool) -> bool {
+        here || self.elsewhere.len() < ELSEWHERE
     }
 
     /// Whether this socket was told of `room`, and may have to make it: it is not stored yet, or was not made in the end.
@@ -83,13 +99,14 @@ impl Finder {
     }
 
     fn set(&mut self, summary: &RoomSummary, planned: bool) {
-        let kept = self.rooms.get(&summary.room).map_or(0, |known| known.kept);
+        let kept = self.rooms.get(&summary.room).filter(|known| !known.elsewhere).map_or(0, |known| known.kept);
         let known = Known {
             seats: summary.seats,
             max_seats: summary.max_seats,
             hidden: summary.private || summary.locked,
             dormant: summary.dormant,
             planned,
+            elsewhere: false,
             kept,
         };
         self.put(&summary.room, known);
@@ -98,7 +115,7 @@ impl Finder {
     /// The attach of this socket was answered: its seat is no longer kept, it is taken or free.
     pub(super) fn release(&mut self, socket: Socket) {
         let Some((room, _)) = self.reserved.remove(&socket) else { return };
-        if let Some(known) = self.rooms.get(&room).cloned() {
+        if let Some(known) = self.rooms.get(&room).filter(|known| !known.elsewhere).cloned() {
             self.put(&room, Known { kept: known.kept.saturating_sub(1), ..known });
             self.not_made(&room);
         }
@@ -139,6 +156,11 @@ impl Finder {
     }
 
     fn expire(&mut self, now: Mono) {
+        while let Some((_, room)) = self.elsewhere.pop_front_if(|(until, _)| *until <= now) {
+            if self.rooms.get(&room).is_some_and(|known| known.elsewhere) {
+                self.remove(&room);
+            }
+        }
         while let Some((until, socket)) = self.order.front().copied().filter(|(until, _)| *until <= now) {
             self.order.pop_front();
             // It may have been released, and another seat kept for it since.
@@ -197,7 +219,7 @@ mod tests {
         for n in 0..200 {
             let found = finder.find(socket(n), "arena", "eu", Mono(0)).unwrap_or_else(|| {
                 let new = room(&format!("new{n}"));
-                finder.plan(socket(n), &new, 50, Mono(0));
+                finder.plan(socket(n), &new, 50, true, Mono(0));
                 new
             });
             *sent.entry(found).or_default() += 1;
@@ -228,9 +250,30 @@ mod tests {
     #[test]
     fn a_planned_room_that_nobody_made_is_forgotten() {
         let mut finder = Finder::default();
-        finder.plan(socket(1), &room("new"), 4, Mono(0));
+        finder.plan(socket(1), &room("new"), 4, true, Mono(0));
         finder.release(socket(1));
         assert_eq!((finder.len(), finder.find(socket(2), "arena", "eu", Mono(0))), (0, None));
+    }
+
+    #[test]
+    fn of_a_room_that_another_node_makes_each_seat_is_told_once_and_only_for_a_while() {
+        let mut finder = Finder::default();
+        finder.plan(socket(1), &room("new"), 3, false, Mono(0));
+        assert_eq!(finder.find(socket(2), "arena", "eu", Mono(0)), Some(room("new")));
+        // Whether it went there or gave up is not known here.
+        finder.release(socket(2));
+        assert_eq!(finder.find(socket(3), "arena", "eu", Mono(1)), Some(room("new")));
+        assert_eq!(finder.find(socket(4), "arena", "eu", Mono(2)), None, "three were told of three seats");
+        finder.plan(socket(5), &room("other"), 3, false, Mono(3));
+        assert_eq!(
+            finder.find(socket(6), "arena", "eu", Mono(0).plus(RESERVE_FOR).plus(Duration::from_millis(1))),
+            None
+        );
+        assert_eq!(finder.len(), 0, "forgotten");
+        // It may have come here meanwhile: then it says itself who is there.
+        finder.plan(socket(7), &room("new"), 3, false, Mono(0));
+        finder.update(&summary("new", 1, 3));
+        assert_eq!(finder.find(socket(8), "arena", "eu", Mono(1)), Some(room("new")));
     }
 
     #[test]

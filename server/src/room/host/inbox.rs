@@ -19,7 +19,7 @@ use super::{
     loading::Loaded,
 };
 use crate::{
-    link::{Attach, Input, ToNode},
+    link::{Attach, GatewayId, Input},
     plugin::TaskResult,
     room::world::{DueWork, GrantResult},
     runtime::mailbox::Refused,
@@ -91,6 +91,18 @@ pub enum Stage {
 impl Stage {
     const ALL: [Stage; 6] =
         [Stage::Loading, Stage::Running, Stage::Frozen, Stage::Saving, Stage::Restoring, Stage::Parked];
+
+    /// The word for it, as in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Stage::Loading => "loading",
+            Stage::Running => "running",
+            Stage::Frozen => "frozen",
+            Stage::Saving => "saving",
+            Stage::Restoring => "restoring",
+            Stage::Parked => "parked",
+        }
+    }
 }
 
 /// A loaded room from outside.
@@ -106,11 +118,13 @@ pub(super) struct RoomHandle {
     pub(super) ticks_dropped: AtomicU64,
     pub(super) reason: Mutex<Option<String>>,
     pub(super) told_to_stop: AtomicBool,
+    /// The last giving of its shard for which it stands still with everything stored.
+    pub(super) still: AtomicU64,
 }
 
 #[derive(Default)]
 struct Inbox {
-    inputs: Vec<Input>,
+    inputs: Vec<(GatewayId, Input)>,
     wishes: VecDeque<Wish>,
     events: VecDeque<Event>,
     closed: bool,
@@ -130,6 +144,7 @@ impl RoomHandle {
             ticks_dropped: AtomicU64::new(0),
             reason: Mutex::new(None),
             told_to_stop: AtomicBool::new(false),
+            still: AtomicU64::new(0),
         }
     }
 
@@ -155,7 +170,7 @@ impl RoomHandle {
     }
 
     /// Inputs wait for the next tick: they wake nobody.
-    pub(super) fn input(&self, input: Input) -> Result<(), Refused<Input>> {
+    pub(super) fn input(&self, gateway: GatewayId, input: Input) -> Result<(), Refused<Input>> {
         let mut inbox = self.inbox.lock();
         if inbox.closed {
             return Err(Refused::Closed(input));
@@ -163,7 +178,7 @@ impl RoomHandle {
         if inbox.inputs.len() >= ROOM_INPUTS {
             return Err(Refused::Full(input));
         }
-        inbox.inputs.push(input);
+        inbox.inputs.push((gateway, input));
         Ok(())
     }
 
@@ -213,7 +228,7 @@ impl RoomHandle {
     }
 
     /// All inputs, for an empty list whose memory the next ones use.
-    pub(super) fn swap_inputs(&self, empty: &mut Vec<Input>) {
+    pub(super) fn swap_inputs(&self, empty: &mut Vec<(GatewayId, Input)>) {
         empty.clear();
         std::mem::swap(&mut self.inbox.lock().inputs, empty);
     }
@@ -311,15 +326,5 @@ impl Directory {
         let mut all: Vec<_> = self.slices.iter().flat_map(|s| s.read().values().cloned().collect::<Vec<_>>()).collect();
         all.sort_by(|a, b| a.room.cmp(&b.room));
         all
-    }
-}
-
-/// Back to the message that a gateway sent.
-pub(super) fn unwish(room: &RoomId, wish: Wish) -> ToNode {
-    let room = room.clone();
-    match wish {
-        Wish::Attach(attach) => ToNode::Attach(attach),
-        Wish::Detach { seat, generation, consented } => ToNode::Detach { room, seat, generation, consented },
-        Wish::Resync { seat, generation } => ToNode::Resync { room, seat, generation },
     }
 }

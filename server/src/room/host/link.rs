@@ -1,92 +1,159 @@
-//! The node's side of a link in one process: messages of gateways go straight into the inboxes of rooms.
+//! The node's side of a link in one process: messages of gateways go straight into the inboxes of rooms. What it says is what a link over
+//! the network says: `Full` is to be sent again, everything else is taken, and what cannot be done is answered.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+};
 
-use tenure_shared::{RoomId, codes::ErrorCode};
+use parking_lot::Mutex;
+use tenure_shared::{Generation, RoomId, SeatId, ShardId, codes::ErrorCode};
 
 use super::{
     RoomHost,
     actor::RETRY_AFTER,
+    attaching::{self, Offer},
+    config::MOVED_EVERY,
     core::Host,
-    inbox::{Wish, unwish},
+    gateways,
+    inbox::Wish,
 };
 use crate::{
     link::{Attach, ConnId, Downlink, GatewayId, Mode, Node, ToGateway, ToNode, Uplink},
-    runtime::mailbox::Refused,
+    runtime::{Mono, mailbox::Refused},
 };
 
-/// Names tried for a new room whose shard this node owns.
-const NAMES_TRIED: usize = 64;
 /// Characters of a generated room name: 50 bits, and the first checkpoint settles a clash.
 const NAME_LENGTH: usize = 10;
-/// How often a room may end and begin anew while one message looks for it.
+/// How often a room may end while one message looks for it.
 const LOOKS: usize = 16;
 
 impl Node for RoomHost {
     fn connect(&self, gateway: Arc<dyn Downlink>) -> Arc<dyn Uplink> {
-        let id = self.host.connect(gateway);
-        Arc::new(Link { host: self.host.clone(), id })
+        let id = self.host.gateways.connect(gateway);
+        Arc::new(Link { host: self.host.clone(), id, told: Mutex::default() })
     }
 }
 
 struct Link {
     host: Arc<Host>,
     id: GatewayId,
+    // When the gateway was last told that a shard is not here: of each shard at most.
+    told: Mutex<HashMap<ShardId, Mono>>,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.host.gateways.disconnect(self.id);
+    }
+}
+
+/// An answer, or the message back if the gateway has no place for the answer.
+fn answered(sent: Result<(), Refused<ToGateway>>, message: ToNode) -> Result<(), Refused<ToNode>> {
+    sent.map_err(|refused| match refused {
+        Refused::Full(_) => Refused::Full(message),
+        Refused::Closed(_) => Refused::Closed(message),
+    })
 }
 
 impl Uplink for Link {
     fn send(&self, message: ToNode) -> Result<(), Refused<ToNode>> {
+        if self.host.shutdown.is_stopped() {
+            return Err(Refused::Closed(message));
+        }
         match message {
-            ToNode::Find { gateway: _, conn, kind, region, make } => self.find(self.id, conn, kind, region, make),
+            ToNode::Find { gateway: _, conn, kind, region, make } => self.find(conn, kind, region, make),
             ToNode::Attach(attach) => self.attach(Attach { gateway: self.id, ..attach }),
-            ToNode::Input(input) => match self.host.rooms.get(&input.room) {
-                Some(handle) => handle.input(input).map_err(|refused| match refused {
-                    Refused::Full(input) => Refused::Full(ToNode::Input(input)),
-                    Refused::Closed(input) => Refused::Closed(ToNode::Input(input)),
-                }),
-                None => Err(Refused::Closed(ToNode::Input(input))),
-            },
-            ToNode::Detach { room, seat, generation, consented } => {
-                self.wish(&room, Wish::Detach { seat, generation, consented })
+            ToNode::Input(_) | ToNode::Detach { .. } | ToNode::Resync { .. } => self.of_seat(message),
+            ToNode::TermSeen { shard, term } => {
+                self.host.ownership.term_seen(shard, term);
+                Ok(())
             }
-            ToNode::Resync { room, seat, generation } => self.wish(&room, Wish::Resync { seat, generation }),
-            ToNode::TermSeen { .. } => Ok(()),
         }
     }
 }
 
+/// The seat that a message is about; and whether its sender waits for an answer.
+fn about(message: &ToNode) -> Option<(&RoomId, SeatId, Generation, bool)> {
+    match message {
+        ToNode::Input(input) => Some((&input.room, input.seat, input.generation, true)),
+        ToNode::Detach { room, seat, generation, consented } => Some((room, *seat, *generation, *consented)),
+        ToNode::Resync { room, seat, generation } => Some((room, *seat, *generation, true)),
+        ToNode::Find { .. } | ToNode::Attach(_) | ToNode::TermSeen { .. } => None,
+    }
+}
+
 impl Link {
-    fn wish(&self, room: &RoomId, wish: Wish) -> Result<(), Refused<ToNode>> {
-        match self.host.rooms.get(room) {
-            Some(handle) => handle.wish(wish).map_err(|refused| match refused {
-                Refused::Full(wish) => Refused::Full(unwish(room, wish)),
-                Refused::Closed(wish) => Refused::Closed(unwish(room, wish)),
-            }),
-            None => Err(Refused::Closed(unwish(room, wish))),
-        }
-    }
-
-    fn find(
-        &self,
-        gateway: GatewayId,
-        conn: ConnId,
-        kind: String,
-        region: String,
-        make: bool,
-    ) -> Result<(), Refused<ToNode>> {
-        let room = self.room_for((gateway, conn), &kind, &region);
-        self.host.send(gateway, ToGateway::Found { conn, room }).map_err(|refused| {
-            self.host.finder.lock().release((gateway, conn));
-            let back = ToNode::Find { gateway, conn, kind, region, make };
-            match refused {
-                Refused::Full(_) => Refused::Full(back),
-                Refused::Closed(_) => Refused::Closed(back),
+    /// A message of a seat goes to its room. If the shard is not here, or the room or the seat is no more, the gateway is told.
+    fn of_seat(&self, mut message: ToNode) -> Result<(), Refused<ToNode>> {
+        for _ in 0..LOOKS {
+            let Some((room, seat, generation, waits)) = about(&message) else { return Ok(()) };
+            let id = room.shard(self.host.config.shards);
+            let Some(shard) = self.host.held(id) else { return self.elsewhere(id, message) };
+            let Some(handle) = self.host.rooms.get(room) else {
+                if !shard.is_ready() {
+                    // What is not known yet may be there.
+                    return Err(Refused::Full(message));
+                }
+                if !waits {
+                    return Ok(());
+                }
+                let gone = ToGateway::Gone { room: room.clone(), seat, generation };
+                return answered(self.host.gateways.send(self.id, gone), message);
+            };
+            let room = room.clone();
+            let sent = match message {
+                ToNode::Input(input) => handle.input(self.id, input).map_err(|refused| match refused {
+                    Refused::Full(input) => Refused::Full(ToNode::Input(input)),
+                    Refused::Closed(input) => Refused::Closed(ToNode::Input(input)),
+                }),
+                ToNode::Detach { seat, generation, consented, .. } => {
+                    handle.wish(Wish::Detach { seat, generation, consented }).map_err(|refused| back(refused, room))
+                }
+                ToNode::Resync { seat, generation, .. } => {
+                    handle.wish(Wish::Resync { seat, generation }).map_err(|refused| back(refused, room))
+                }
+                other => return Err(Refused::Full(other)),
+            };
+            match sent {
+                // It has just ended: it is no longer in the directory, or not for long.
+                Err(Refused::Closed(again)) => {
+                    self.host.rooms.remove(&handle);
+                    message = again;
+                }
+                other => return other,
             }
-        })
+        }
+        Err(Refused::Full(message))
     }
 
-    /// A room with a free seat, or the name of a new one; a seat is kept there for a moment.
-    fn room_for(&self, socket: (GatewayId, ConnId), kind: &str, region: &str) -> Option<RoomId> {
+    /// The shard is not here: the gateway is told, now and then, and the message is dropped. Its sender keeps what is not saved.
+    fn elsewhere(&self, shard: ShardId, message: ToNode) -> Result<(), Refused<ToNode>> {
+        let now = self.host.clock.now();
+        let before = self.told.lock().insert(shard, now);
+        if let Some(before) = before.filter(|before| now.since(*before) < MOVED_EVERY) {
+            self.told.lock().insert(shard, before);
+            return Ok(());
+        }
+        let moved = gateways::moved(&self.host, shard, self.host.last_term(shard), None);
+        let sent = self.host.gateways.send(self.id, moved);
+        if sent.is_err() {
+            self.told.lock().remove(&shard);
+        }
+        answered(sent, message)
+    }
+
+    fn find(&self, conn: ConnId, kind: String, region: String, make: bool) -> Result<(), Refused<ToNode>> {
+        let room = self.room_for((self.id, conn), &kind, &region, make);
+        let sent = self.host.gateways.send(self.id, ToGateway::Found { conn, room });
+        if sent.is_err() {
+            self.host.finder.lock().release((self.id, conn));
+        }
+        answered(sent, ToNode::Find { gateway: self.id, conn, kind, region, make })
+    }
+
+    /// A room with a free seat, or the name of a new one, of whatever shard; a seat is kept there for a moment.
+    fn room_for(&self, socket: (GatewayId, ConnId), kind: &str, region: &str, make: bool) -> Option<RoomId> {
         let host = &self.host;
         let known = host.kinds.get(kind)?;
         if host.stopping.load(Ordering::Acquire) {
@@ -97,17 +164,15 @@ impl Link {
         if let Some(room) = finder.find(socket, kind, region, now) {
             return Some(room);
         }
-        if known.private() || host.rooms.len() >= host.config.max_rooms {
+        if !make || known.private() || host.rooms.len() >= host.config.max_rooms {
             return None;
         }
-        for _ in 0..NAMES_TRIED {
-            let room = RoomId::from_parts(kind, region, &self.name()).ok()?;
-            if host.shard(room.shard(host.config.shards)).is_some() {
-                finder.plan(socket, &room, known.max_seats(), now);
-                return Some(room);
-            }
-        }
-        None
+        let room = RoomId::from_parts(kind, region, &self.name()).ok()?;
+        let here = host.held(room.shard(host.config.shards)).is_some();
+        finder.may_plan(here).then(|| {
+            finder.plan(socket, &room, known.max_seats(), here, now);
+            room
+        })
     }
 
     fn name(&self) -> String {
@@ -131,45 +196,22 @@ impl Link {
         if !host.kinds.contains_key(attach.room.kind()) {
             return self.refuse(attach, ErrorCode::UnknownKind, "no game of this kind is registered", None);
         }
+        let Some(shard) = host.held(attach.room.shard(host.config.shards)) else { return self.not_owner(attach) };
         if host.stopping.load(Ordering::Acquire) {
             return self.refuse(attach, ErrorCode::MayRetry, "the node is stopping", retry);
         }
-        let Some(shard) = host.shard(attach.room.shard(host.config.shards)) else {
-            return self.refuse(attach, ErrorCode::MayRetry, "the room's shard has no owner here yet", retry);
-        };
-        let mut wish = Wish::Attach(attach);
-        for _ in 0..LOOKS {
-            let Wish::Attach(attach) = &wish else { break };
-            let room = attach.room.clone();
-            let handle = match host.rooms.get(&room) {
-                Some(handle) => Some(handle),
-                None if host.rooms.len() >= host.config.max_rooms => {
-                    return self.refuse_wish(wish, ErrorCode::Limit, "this node has as many rooms as it may", retry);
-                }
-                None if !host.may_run(&shard, host.clock.now()) => {
-                    return self.refuse_wish(wish, ErrorCode::MayRetry, "the node's lease is in doubt", retry);
-                }
-                None => host.open(&room, &shard),
-            };
-            let Some(handle) = handle else { break };
-            match handle.wish(wish) {
-                Ok(()) => return Ok(()),
-                Err(Refused::Full(back)) => return Err(Refused::Full(unwish(&room, back))),
-                // It has just ended: who comes now loads it again.
-                Err(Refused::Closed(back)) => {
-                    wish = back;
-                    host.rooms.remove(&handle);
-                }
-            }
+        match attaching::offer(host, &shard, attach) {
+            Offer::Taken => Ok(()),
+            Offer::Full(attach) => Err(Refused::Full(ToNode::Attach(attach))),
+            Offer::NotHere(attach) => self.not_owner(attach),
+            Offer::Refuse(attach, code, text) => self.refuse(attach, code, text, retry),
         }
-        self.refuse_wish(wish, ErrorCode::MayRetry, "the room ends and begins", retry)
     }
 
-    fn refuse_wish(&self, wish: Wish, code: ErrorCode, text: &str, retry: Option<u32>) -> Result<(), Refused<ToNode>> {
-        match wish {
-            Wish::Attach(attach) => self.refuse(attach, code, text, retry),
-            Wish::Detach { .. } | Wish::Resync { .. } => Ok(()),
-        }
+    fn not_owner(&self, attach: Attach) -> Result<(), Refused<ToNode>> {
+        self.host.finder.lock().release((attach.gateway, attach.conn));
+        let answer = self.host.not_owner(attach.conn, attach.attempt, attach.room.shard(self.host.config.shards));
+        answered(self.host.gateways.send(self.id, answer), ToNode::Attach(attach))
     }
 
     fn refuse(
@@ -182,9 +224,19 @@ impl Link {
         self.host.finder.lock().release((attach.gateway, attach.conn));
         let (conn, attempt) = (attach.conn, attach.attempt);
         let refused = ToGateway::Refused { conn, attempt, code, message: text.to_owned(), retry_after };
-        self.host.send(attach.gateway, refused).map_err(|refused| match refused {
-            Refused::Full(_) => Refused::Full(ToNode::Attach(attach)),
-            Refused::Closed(_) => Refused::Closed(ToNode::Attach(attach)),
-        })
+        answered(self.host.gateways.send(self.id, refused), ToNode::Attach(attach))
+    }
+}
+
+/// Back to the message that a gateway sent.
+fn back(refused: Refused<Wish>, room: RoomId) -> Refused<ToNode> {
+    let message = |wish| match wish {
+        Wish::Attach(attach) => ToNode::Attach(attach),
+        Wish::Detach { seat, generation, consented } => ToNode::Detach { room, seat, generation, consented },
+        Wish::Resync { seat, generation } => ToNode::Resync { room, seat, generation },
+    };
+    match refused {
+        Refused::Full(wish) => Refused::Full(message(wish)),
+        Refused::Closed(wish) => Refused::Closed(message(wish)),
     }
 }

@@ -11,10 +11,13 @@
 #![allow(clippy::result_large_err, reason = "what a full inbox refuses goes back as it came, whatever its size")]
 
 mod actor;
+mod attaching;
 mod config;
 mod core;
 mod executor;
 mod finder;
+mod gateways;
+mod giving;
 mod inbox;
 mod link;
 mod loading;
@@ -111,6 +114,7 @@ impl RoomHost {
 
     fn end(&self) {
         self.host.shutdown.stop();
+        self.host.gateways.end();
         self.host.executor.stop();
         self.watchdog.stop();
     }

@@ -1,10 +1,11 @@
-//! Begins every shard that ownership gives to this node; a shard that was lost begins anew when it comes back.
+//! Begins every shard that ownership gives to this node, and gives away those that belong elsewhere; a shard that was lost begins anew
+//! when it comes back.
 
 use std::sync::Arc;
 
 use tenure_shared::ShardId;
 
-use super::{core::Host, shard::Shard};
+use super::{attaching, core::Host, giving, shard::Shard};
 use crate::runtime::tasks::Kind;
 
 /// Starts the task that watches ownership.
@@ -18,6 +19,10 @@ pub(super) fn watch(host: &Arc<Host>) {
             tokio::pin!(ended);
             ended.as_mut().enable();
             begin_owned(&inner);
+            giving::begin(&inner);
+            for shard in inner.shards.iter().filter_map(|slot| slot.read().clone()) {
+                attaching::offer_kept(&inner, &shard);
+            }
             tokio::select! {
                 changed = changes.changed() => {
                     if changed.is_err() {
@@ -36,7 +41,10 @@ fn begin_owned(host: &Arc<Host>) {
         let id = ShardId(u32::try_from(number).unwrap_or(u32::MAX));
         if slot.read().is_none()
             && let Some(fence) = host.ownership.fence(id)
+            // A term runs once: what was dropped here comes back under a new one (H2).
+            && fence.term() > host.last_term(id)
         {
+            host.ran(&fence);
             *slot.write() = Some(Shard::start(host, id, fence));
         }
     }

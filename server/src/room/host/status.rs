@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use serde::Serialize;
-use tenure_shared::{RoomId, Tick};
+use tenure_shared::{RoomId, ShardId, Tick};
 
 use super::{
     RoomHost,
@@ -89,8 +89,7 @@ impl RoomHost {
         };
         for handle in host.rooms.all() {
             let stage = handle.stage();
-            let word = serde_json::to_value(stage).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
-            *status.stages.entry(word).or_default() += 1;
+            *status.stages.entry(stage.as_str().to_owned()).or_default() += 1;
             let seats = handle.seats.load(Ordering::Relaxed);
             status.rooms += 1;
             status.seats += u64::from(seats);
@@ -119,13 +118,14 @@ impl RoomHost {
         status
     }
 
-    /// Resolves when every shard is owned and taken over: rooms can be reached. Cancel-safe.
+    /// Resolves when every shard that this node owns is taken over: its rooms can be reached. Cancel-safe.
     pub async fn ready(&self) {
         loop {
             let changed = self.host.shards_changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if self.host.shards.iter().all(|slot| slot.read().as_ref().is_some_and(|shard| shard.is_ready())) {
+            let ready = |id: &ShardId| self.host.held(*id).is_some_and(|shard| shard.is_ready());
+            if self.host.ownership.shards().iter().all(ready) {
                 return;
             }
             changed.await;

@@ -23,6 +23,8 @@ impl RoomWorld {
             };
             seat.generation = seat.generation.max(member.generation);
             seat.generation.0 += 1;
+            // What its socket may know when its link breaks now.
+            seat.held = member.generation;
             seat.link = Some((member.gateway, member.conn));
             seat.gone_since = None;
             let (entity, generation, owed) = (seat.entity, seat.generation, Seq(seat.applied.0 + 1));

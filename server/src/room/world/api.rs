@@ -3,7 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use tenure_shared::{Generation, PlayerId, SeatId, Tick, codes::ErrorCode, limits};
+use tenure_shared::{
+    Generation, PlayerId, SeatId, Tick,
+    codes::{CloseCode, ErrorCode},
+    limits,
+};
 
 use crate::{
     link::{ConnId, GatewayId, ToGateway},
@@ -99,6 +103,27 @@ pub struct AttachRefused {
     pub message: String,
     /// Milliseconds after which it may be tried again.
     pub retry_after: Option<u32>,
+    /// Set when the socket must be closed: its seat is another one's.
+    pub close: Option<CloseCode>,
+}
+
+/// Why an input was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InputRefused {
+    /// Too many of the seat wait: its socket must come back and send from the number owed (H4).
+    Overrun {
+        /// The seat.
+        seat: SeatId,
+        /// For people.
+        reason: String,
+    },
+    /// The seat is over, or its attachment is not of this world.
+    Gone {
+        /// The seat.
+        seat: SeatId,
+        /// From the input.
+        generation: Generation,
+    },
 }
 
 /// A connected seat: what the host needs to carry members over to a world restored in place.

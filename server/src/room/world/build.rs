@@ -14,7 +14,7 @@ use bevy_ecs::{
 };
 use tenure_shared::{RoomId, Term, Tick};
 
-use super::{Effects, RoomWorld, WorldError, WorldSettings, inputs::InputQueue, known::Known};
+use super::{Effects, Lost, RoomWorld, WorldError, WorldSettings, inputs::InputQueue, known::Known};
 use crate::{
     plugin::{
         NetIndex, RoomKind, SeatIndex,
@@ -128,6 +128,7 @@ impl RoomWorld {
             settings: settings.clone(),
             term: start.term,
             tick: start.tick,
+            lost: Lost { after: (Term(0), Tick(0)), before: (start.term, Tick(0)) },
             version: start.version,
             born: start.born,
             now: start.now,

@@ -6,7 +6,7 @@ use bevy_ecs::entity::Entity;
 use bytes::Bytes;
 use tenure_shared::{SeatId, Seq, codes::ErrorCode, limits, wire::ServerMessage};
 
-use super::RoomWorld;
+use super::{InputRefused, RoomWorld};
 use crate::{
     link::Input,
     plugin::{
@@ -27,6 +27,9 @@ struct Queued {
     payload: Bytes,
 }
 
+/// Highest number of a message: far below the one at which a checkpoint counts as damaged.
+pub(super) const LAST_SEQ: Seq = Seq(u64::MAX / 8);
+
 /// Most requests of one seat that wait for a later answer.
 const PENDING_PER_SEAT: usize = 32;
 
@@ -35,18 +38,23 @@ impl RoomWorld {
     /// may be missing: their senders were told so by the gateway, which also checks that its client counts without gaps (H4).
     ///
     /// # Errors
-    /// A seat whose queue is at its bound: then nothing was taken, and nothing more is taken of this attachment, since what follows
-    /// must not overtake it.
-    pub fn input(&mut self, input: Input) -> Result<(), (SeatId, ErrorCode, String)> {
-        let Some(seat) = self.seats.get_mut(&input.seat) else { return Ok(()) };
+    /// - A seat whose queue is at its bound: then nothing was taken, and nothing more is taken of this attachment, since what follows
+    ///   must not overtake it.
+    /// - A seat or an attachment that this world does not know.
+    pub fn input(&mut self, input: Input) -> Result<(), InputRefused> {
+        let gone = InputRefused::Gone { seat: input.seat, generation: input.generation };
+        let Some(seat) = self.seats.get_mut(&input.seat) else { return Err(gone) };
+        if input.generation > seat.generation {
+            return Err(gone);
+        }
         if seat.generation != input.generation || seat.link.is_none() || seat.overrun || input.seq <= seat.queued {
             return Ok(());
         }
         let (count, bytes) = (seat.waiting.0 + 1, seat.waiting.1 + input.payload.len());
-        if count > self.settings.unsaved_inputs || bytes > self.settings.unsaved_bytes {
+        if count > self.settings.unsaved_inputs || bytes > self.settings.unsaved_bytes || input.seq > LAST_SEQ {
             seat.overrun = true;
-            let message = format!("{} messages of {} bytes wait already", seat.waiting.0, seat.waiting.1);
-            return Err((input.seat, ErrorCode::Limit, message));
+            let reason = format!("{} messages of {} bytes wait already", seat.waiting.0, seat.waiting.1);
+            return Err(InputRefused::Overrun { seat: input.seat, reason });
         }
         seat.waiting = (count, bytes);
         seat.queued = input.seq;

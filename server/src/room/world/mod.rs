@@ -3,6 +3,7 @@
 
 mod adopt;
 mod api;
+mod attach;
 mod build;
 mod checkpoint;
 mod durable;
@@ -20,8 +21,8 @@ use std::{
 };
 
 pub use api::{
-    AttachRefused, Attachment, DueWork, Effects, GrantResult, MAX_ERRORS, Reached, TickInput, TickOutput, WorldError,
-    WorldSettings,
+    AttachRefused, Attachment, DueWork, Effects, GrantResult, InputRefused, MAX_ERRORS, Reached, TickInput, TickOutput,
+    WorldError, WorldSettings,
 };
 use bevy_ecs::{schedule::Schedule, world::World};
 use bytes::Bytes;
@@ -39,6 +40,19 @@ use crate::{
     store::{GrantId, RoomSummary},
 };
 
+/// Moments that were shown, perhaps, and rolled back: those after the checkpoint that a world was restored from and before its own first.
+#[derive(Clone, Copy, Debug)]
+struct Lost {
+    after: (Term, Tick),
+    before: (Term, Tick),
+}
+
+impl Lost {
+    fn contains(self, shown: (Term, Tick)) -> bool {
+        self.after < shown && shown < self.before
+    }
+}
+
 /// One room's world. `Send`: it ticks on any thread, one at a time.
 pub struct RoomWorld {
     kind: Arc<RoomKind>,
@@ -46,6 +60,8 @@ pub struct RoomWorld {
     settings: WorldSettings,
     term: Term,
     tick: Tick,
+    /// What may have been shown and is not in this world.
+    lost: Lost,
     /// Version of the last checkpoint.
     version: u64,
     /// When this room was made, by the store's clock: a room that is deleted and made again under its name is another one.
@@ -113,8 +129,10 @@ impl RoomWorld {
         self.term
     }
 
-    /// The room goes on under another term.
+    /// The room goes on under another term, from memory: whatever it showed under its former one is in it.
     pub fn set_term(&mut self, term: Term) {
+        let after = self.lost.after.max((self.term, self.tick));
+        self.lost = Lost { after, before: (term, Tick(0)) };
         self.term = term;
     }
 

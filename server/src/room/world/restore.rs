@@ -8,10 +8,10 @@ use bevy_ecs::{
     world::World,
 };
 use bytes::Bytes;
-use tenure_shared::{NetId, Term};
+use tenure_shared::{Generation, NetId, Term};
 
 use super::{
-    Reached, RoomWorld, WorldError, WorldSettings,
+    Lost, Reached, RoomWorld, WorldError, WorldSettings,
     build::Start,
     checkpoint::{Carried, FORMAT, Stored, StoredEntity, StoredSeat},
     seats::SeatState,
@@ -27,6 +27,8 @@ use crate::{
 /// A restored room skips so many seat numbers: seats given after the checkpoint and forgotten with it are never given again, and a
 /// late message to one of them finds nobody.
 const SKIPPED_SEATS: u32 = 1_000;
+/// The same of attachments: a seat's numbers given after the checkpoint are below those that the restored room gives.
+const SKIPPED_GENERATIONS: u32 = 1_000;
 
 impl RoomWorld {
     /// A room from its checkpoint. Seats come back disconnected, in their grace, whole again; nothing is news to systems (H12).
@@ -69,6 +71,7 @@ impl RoomWorld {
             rng: stored.rng.clone(),
         };
         let mut this = Self::bare(kind, settings, start)?;
+        this.lost = Lost { after: (checkpoint.term, checkpoint.tick), before: (term, reached.tick) };
         this.next_seat = stored.next_seat.saturating_add(SKIPPED_SEATS).max(reached.next_seat);
         this.restore_books(&stored, checkpoint);
         this.restore_entities(&stored.components, &stored.entities)?;
@@ -177,8 +180,8 @@ impl RoomWorld {
             let seat = Seat { id, player: player.clone(), connected, since };
             self.world.entity_mut(entity).insert(seat);
             self.index(id, &player, entity);
-            let mut state = SeatState::new(entity, player.clone());
-            state.generation = stored.generation;
+            let generation = Generation(stored.generation.0.saturating_add(SKIPPED_GENERATIONS));
+            let mut state = SeatState::new(entity, player.clone(), generation);
             (state.applied, state.saved, state.queued) = (stored.applied, stored.applied, stored.applied);
             state.gone_since = Some(self.now);
             self.seats.insert(id, state);

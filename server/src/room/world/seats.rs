@@ -1,26 +1,22 @@
-//! Seats: taking, losing and taking again. A player has at most one; the higher generation wins (LESSONS C49, C50).
+//! Seats: losing a socket, graces and ends. How a seat is taken is in `attach.rs`.
 
 use bevy_ecs::entity::Entity;
 use bytes::Bytes;
-use tenure_shared::{
-    Generation, PlayerId, SeatId, Seq,
-    codes::{CloseCode, ErrorCode},
-    limits,
-    wire::write_snapshot_head,
-};
+use tenure_shared::{Generation, PlayerId, SeatId, Seq, wire::write_snapshot_head};
 
-use super::{AttachRefused, RoomWorld};
+use super::RoomWorld;
 use crate::{
-    link::{Attach, Attached, ConnId, GatewayId, ToGateway},
+    link::{ConnId, GatewayId, ToGateway},
     plugin::{
-        Join, Leave, Seat, SeatIndex,
-        params::{BalanceBook, ControlState, ReplyBook},
+        Leave, Seat, SeatIndex,
+        params::{BalanceBook, ReplyBook},
         run,
     },
     replication::SeatView,
 };
 
-/// Room time that gateways have to attach a seat again after a move, nanoseconds; after it the game is told that it is gone.
+/// Room time that gateways have to attach a seat again after its room moved, nanoseconds. A seat that was connected in the checkpoint and is
+/// back by then was never gone for the game; of any other the game is told then (H12, docs/decisions/0006).
 const REATTACH: u64 = 5_000_000_000;
 
 /// A seat as the framework sees it; its entity has the rest.
@@ -28,6 +24,8 @@ pub(super) struct SeatState {
     pub(super) entity: Entity,
     pub(super) player: PlayerId,
     pub(super) generation: Generation,
+    /// Newest attachment that its last socket is known to have held: one that knows only an older one was superseded.
+    pub(super) held: Generation,
     /// Its socket, while it is connected.
     pub(super) link: Option<(GatewayId, ConnId)>,
     /// Room time since which it has no socket, nanoseconds.
@@ -52,11 +50,13 @@ pub(super) struct SeatState {
 }
 
 impl SeatState {
-    pub(super) fn new(entity: Entity, player: PlayerId) -> Self {
+    /// A seat that nobody had yet; its attachments are numbered above `generation`.
+    pub(super) fn new(entity: Entity, player: PlayerId, generation: Generation) -> Self {
         Self {
             entity,
             player,
-            generation: Generation(0),
+            generation,
+            held: Generation(0),
             link: None,
             gone_since: None,
             leaving: None,
@@ -73,72 +73,6 @@ impl SeatState {
 }
 
 impl RoomWorld {
-    /// A player takes a seat, between ticks. A player has at most one seat: he takes his own again, with a higher generation, and the
-    /// socket that had it is closed by a message in [`take_messages`](Self::take_messages).
-    ///
-    /// # Errors
-    /// When the room is full or locked, or the game refuses.
-    pub fn attach(&mut self, attach: &Attach) -> Result<Attached, AttachRefused> {
-        self.dirty = true;
-        let (id, fresh) = match self.seat_of(&attach.player) {
-            Some(id) => (id, false),
-            None => (self.new_seat(attach)?, true),
-        };
-        if attach.seat.is_none() {
-            // A client that starts anew has no open requests: an old answer must not meet a new number.
-            if let Some(mut replies) = self.world.get_resource_mut::<ReplyBook>() {
-                replies.pending.retain(|_, pending| pending.seat != id);
-            }
-            self.seats.entry(id).and_modify(|seat| seat.tail.clear());
-        }
-        self.known.touch(&attach.player, self.wall);
-        self.balances_wanted.insert(attach.player.clone());
-        self.empty_since = None;
-        if let Some(entity) = self.seats.get(&id).map(|seat| seat.entity).filter(|_| !fresh) {
-            self.back(entity);
-        }
-        let rolled_back = self.renumber(id, attach.first);
-        let snapshot = self.snapshot(id);
-        // Last: game code, which may panic, has had its say. Until here the seat is its last socket's, and so it stays if the room is
-        // restored now.
-        let Some((generation, owed)) = self.link(id, (attach.gateway, attach.conn)) else {
-            return Err(refused(ErrorCode::MayRetry, "the seat is gone".to_owned()));
-        };
-        let table = (attach.table != Some(self.kind.table_hash())).then(|| self.kind.table().clone());
-        Ok(Attached {
-            conn: attach.conn,
-            attempt: attach.attempt,
-            room: self.room.clone(),
-            seat: id,
-            generation,
-            term: self.term,
-            tick: self.tick,
-            owed,
-            tick_rate: self.kind.tick_rate(),
-            hash: self.kind.table_hash(),
-            table,
-            snapshot,
-            rolled_back,
-        })
-    }
-
-    /// The seat is this socket's from now on: its generation, and the number wanted next. The socket that had it is told.
-    fn link(&mut self, id: SeatId, link: (GatewayId, ConnId)) -> Option<(Generation, Seq)> {
-        let seat = self.seats.get_mut(&id)?;
-        seat.generation.0 += 1;
-        seat.gone_since = None;
-        let (superseded, left) = (seat.link.replace(link), seat.leaving.take());
-        let given = (seat.generation, Seq(seat.applied.0 + 1));
-        if let Some((gateway, conn)) = left {
-            self.messages.push((gateway, ToGateway::Left { conn }));
-        }
-        if let Some((gateway, conn)) = superseded.filter(|before| *before != link) {
-            let reason = "another socket took this seat".to_owned();
-            self.messages.push((gateway, ToGateway::Close { conn, code: CloseCode::Superseded, reason }));
-        }
-        Some(given)
-    }
-
     /// A socket is gone, or its player leaves. `false` if the generation is an older one: then nothing happens (LESSONS C49).
     pub fn detach(&mut self, seat: SeatId, generation: Generation, consented: bool) -> bool {
         let now = self.now;
@@ -179,67 +113,11 @@ impl RoomWorld {
         self.world.get::<Seat>(*entity).map(|seat| seat.id)
     }
 
-    fn new_seat(&mut self, attach: &Attach) -> Result<SeatId, AttachRefused> {
-        if attach.options.len() > limits::JOIN_OPTIONS_BYTES {
-            let length = attach.options.len();
-            let message = format!("join options have {length} bytes; at most {}", limits::JOIN_OPTIONS_BYTES);
-            return Err(refused(ErrorCode::Refused, message));
-        }
-        if self.world.get_resource::<ControlState>().is_some_and(|control| control.locked) {
-            return Err(refused(ErrorCode::Refused, "the room is locked".to_owned()));
-        }
-        if self.seats() >= self.kind.max_seats() {
-            return Err(refused(ErrorCode::RoomFull, format!("all {} seats are taken", self.kind.max_seats())));
-        }
-        let id = SeatId(self.next_seat);
-        self.next_seat = self.next_seat.saturating_add(1);
-        let player = attach.player.clone();
-        let seat = Seat { id, player: player.clone(), connected: true, since: self.now };
-        let entity = self.world.spawn(seat).id();
-        self.index(id, &player, entity);
-        self.seats.insert(id, SeatState::new(entity, player.clone()));
-        let join = Join { seat: entity, player, options: attach.options.clone() };
-        let mut hooks = std::mem::take(&mut self.handlers.on_join);
-        let mut answer = Ok(());
-        for hook in &mut hooks {
-            answer = match run(hook, &mut self.world, join.clone()) {
-                Ok(Ok(())) => continue,
-                Ok(Err(refuse)) => Err(refused(ErrorCode::Refused, refuse.reason().to_owned())),
-                Err(e) => {
-                    self.error(format!("on_join: {e}"));
-                    Err(refused(ErrorCode::RoomError, "the room cannot take players".to_owned()))
-                }
-            };
-            break;
-        }
-        self.handlers.on_join = hooks;
-        if let Err(refused) = answer {
-            self.remove_seat(id);
-            return Err(refused);
-        }
-        Ok(id)
-    }
-
     pub(super) fn index(&mut self, id: SeatId, player: &PlayerId, entity: Entity) {
         if let Some(mut index) = self.world.get_resource_mut::<SeatIndex>() {
             index.by_id.insert(id, entity);
             index.by_player.insert(player.clone(), entity);
         }
-    }
-
-    /// What the seat sends next; whether the world is owed a lower number than the sender still has.
-    fn renumber(&mut self, id: SeatId, first: Seq) -> bool {
-        self.drop_inputs(id);
-        let Some(seat) = self.seats.get_mut(&id) else { return false };
-        let rolled_back = first.0 > seat.applied.0 + 1;
-        if rolled_back {
-            // The store forgot a save: what is between is lost, and the client is told (MODEL-FINDINGS F13).
-            seat.applied = Seq(first.0 - 1);
-        }
-        seat.queued = seat.applied;
-        seat.overrun = false;
-        seat.marks_moved = true;
-        rolled_back
     }
 
     /// The seat has a socket. A seat that the game never saw without one (a move lies between) is no news.
@@ -295,7 +173,7 @@ impl RoomWorld {
         self.remove_seat(id);
     }
 
-    fn remove_seat(&mut self, id: SeatId) {
+    pub(super) fn remove_seat(&mut self, id: SeatId) {
         self.drop_inputs(id);
         let Some(seat) = self.seats.remove(&id) else { return };
         self.world.despawn(seat.entity);
@@ -348,9 +226,4 @@ impl RoomWorld {
         }
         out.into()
     }
-}
-
-fn refused(code: ErrorCode, message: String) -> AttachRefused {
-    let retry_after = matches!(code, ErrorCode::MayRetry).then_some(1_000);
-    AttachRefused { code, message, retry_after }
 }

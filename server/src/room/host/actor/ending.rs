@@ -1,5 +1,7 @@
 //! The ways a room ends: unloaded when idle, deleted, stopped, lost.
 
+use std::sync::atomic::Ordering;
+
 use tenure_shared::codes::CloseCode;
 
 use super::{super::shard::pending::Request, Actor, Phase, opening::DISPOSE_JOB};
@@ -79,6 +81,7 @@ impl Actor {
     /// Deletes the room with its items.
     pub(super) fn delete(&mut self) {
         self.drop_world();
+        self.shard.note_reached(self.reached.tick);
         self.cancel_tasks();
         self.host.finder.lock().remove(&self.handle.room);
         self.set_phase(Phase::Deleting);
@@ -124,13 +127,41 @@ impl Actor {
         self.end(true);
     }
 
-    /// The shard is another's, or was for a while: not a word more of this world; its sockets find the owner.
+    /// The shard is another's, or was for a while: not a word more of this world. Gateways were told of the shard, and attach its seats
+    /// elsewhere; whoever waits for an answer is told the same.
     pub(super) fn lost(&mut self) {
-        if self.phase == Phase::Creating {
-            return self.not_created("the shard was lost");
+        for (gateway, message) in std::mem::take(&mut self.withheld) {
+            if let ToGateway::Attached(attached) = message {
+                let answer = self.host.not_owner(attached.conn, attached.attempt, self.shard.id());
+                // A gateway that has no place for it, or is gone, asks again by itself.
+                drop(self.host.gateways.send(gateway, answer));
+            }
         }
-        self.close_members(CloseCode::MayRetry, "the room goes on elsewhere");
         self.end(true);
+    }
+
+    /// The shard is being given away: what is not stored of the room is, once. It stands still already.
+    pub(super) fn save_for_giving(&mut self, now: Mono) {
+        let dirty = self.world.as_ref().is_some_and(RoomWorld::dirty);
+        if dirty && self.phase == Phase::Running && self.host.leads(&self.shard, now) {
+            self.commit(Request::default(), true, now);
+        }
+    }
+
+    /// Whoever gives the shard away hears when the room stands still and nothing of it is on its way. One that is being read, or was never
+    /// looked at, has nothing to store.
+    pub(super) fn tell_still(&mut self) {
+        let Some(number) = self.shard.giving() else { return };
+        let stored = self.unacked == 0 && !self.world.as_ref().is_some_and(RoomWorld::dirty);
+        let still = match self.phase {
+            Phase::Running => self.frozen,
+            Phase::Opening | Phase::Loading | Phase::Restoring | Phase::Parked | Phase::Gone => true,
+            Phase::Creating | Phase::Saving | Phase::Deleting => false,
+        };
+        let said = if still && stored { number } else { 0 };
+        if self.handle.still.swap(said, Ordering::AcqRel) != said {
+            self.host.progress.notify_waiters();
+        }
     }
 
     pub(super) fn close_members(&mut self, code: CloseCode, reason: &str) {

@@ -1,19 +1,23 @@
 //! What a room sends to gateways. A gateway that does not take it keeps a short backlog; beyond it the room lets its sockets there go.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 use super::super::{
     config::{GATEWAY_BACKLOG, GATEWAY_PATIENCE},
     core::Host,
+    shard::Shard,
 };
 use crate::{
     link::{GatewayId, ToGateway},
     runtime::{Mono, mailbox::Refused},
 };
 
-/// Messages of one room, in order per gateway.
-#[derive(Default)]
+/// Messages of one room, in order per gateway. Once the room's shard is lost nothing more is sent (H7).
 pub(super) struct Mail {
+    shard: Arc<Shard>,
     backlog: BTreeMap<GatewayId, Backlog>,
     lost: BTreeSet<GatewayId>,
 }
@@ -24,8 +28,14 @@ struct Backlog {
 }
 
 impl Mail {
+    pub(super) fn new(shard: Arc<Shard>) -> Self {
+        Self { shard, backlog: BTreeMap::new(), lost: BTreeSet::new() }
+    }
+
     /// Sends, or keeps it behind what waits already.
     pub(super) fn send(&mut self, host: &Host, gateway: GatewayId, message: ToGateway) {
+        let shard = self.shard.clone();
+        let Some(_voice) = shard.voice() else { return };
         if self.lost.contains(&gateway) {
             return;
         }
@@ -36,32 +46,41 @@ impl Mail {
             }
             return;
         }
-        match host.send(gateway, message) {
+        match host.gateways.send(gateway, message) {
             Ok(()) => {}
             Err(Refused::Full(message)) => {
                 let backlog = Backlog { since: host.clock.now(), waiting: VecDeque::from([message]) };
                 self.backlog.insert(gateway, backlog);
             }
-            Err(Refused::Closed(_)) => self.lose(gateway),
+            Err(Refused::Closed(_)) => self.gone(gateway),
         }
     }
 
     /// Tries the backlog again.
     pub(super) fn flush(&mut self, host: &Host, now: Mono) {
+        if self.backlog.is_empty() {
+            return;
+        }
+        let shard = self.shard.clone();
+        let Some(_voice) = shard.voice() else { return };
         let gateways: Vec<GatewayId> = self.backlog.keys().copied().collect();
         for gateway in gateways {
             let Some(mut backlog) = self.backlog.remove(&gateway) else { continue };
             let late = now.since(backlog.since) >= GATEWAY_PATIENCE;
             while let Some(message) = backlog.waiting.pop_front() {
-                match host.send(gateway, message) {
+                match host.gateways.send(gateway, message) {
                     Ok(()) => {}
                     Err(Refused::Full(message)) if !late => {
                         backlog.waiting.push_front(message);
                         self.backlog.insert(gateway, backlog);
                         break;
                     }
-                    Err(Refused::Full(_) | Refused::Closed(_)) => {
+                    Err(Refused::Full(_)) => {
                         self.lose(gateway);
+                        break;
+                    }
+                    Err(Refused::Closed(_)) => {
+                        self.gone(gateway);
                         break;
                     }
                 }
@@ -72,6 +91,12 @@ impl Mail {
     /// Gateways that missed something: their seats must be detached, and their sockets closed when they listen again.
     pub(super) fn take_lost(&mut self) -> BTreeSet<GatewayId> {
         std::mem::take(&mut self.lost)
+    }
+
+    /// It is not connected any more.
+    fn gone(&mut self, gateway: GatewayId) {
+        self.backlog.remove(&gateway);
+        self.lost.insert(gateway);
     }
 
     fn lose(&mut self, gateway: GatewayId) {

@@ -26,6 +26,7 @@ use tenure_shared::PlayerId;
 use self::mail::Mail;
 pub(super) use self::opening::{DISPOSE_JOB, RETRY_AFTER};
 use super::{
+    attaching,
     config::STOP_GRANTS,
     core::Host,
     executor::{Activity, Next},
@@ -87,8 +88,10 @@ pub(super) struct Actor {
     withheld: Vec<(GatewayId, ToGateway)>,
     mail: Mail,
     meters: TickMeters,
+    // How many gateways had gone when it looked last whether one of its seats' had.
+    gateways_gone: u64,
     // Empty between ticks.
-    inputs: Vec<Input>,
+    inputs: Vec<(GatewayId, Input)>,
     // Items in this room's hands, from the hand-over until their commit is acknowledged.
     work: HashMap<WorkId, WorkItem>,
     due: VecDeque<DueWork>,
@@ -132,6 +135,7 @@ impl Actor {
         let pacer = Pacer::new(period, host.config.catch_up_ticks, hash, now);
         let tasks = host.shutdown.child();
         let meters = TickMeters::of(kind.name());
+        let mail = Mail::new(shard.clone());
         Self {
             host,
             handle,
@@ -147,7 +151,8 @@ impl Actor {
             unacked: 0,
             saving: false,
             withheld: Vec::new(),
-            mail: Mail::default(),
+            mail,
+            gateways_gone: 0,
             meters,
             inputs: Vec::new(),
             work: HashMap::new(),
@@ -251,10 +256,12 @@ impl Actor {
         self.tasks.stop();
         self.drop_world();
         if force {
-            // What came too late goes back to nobody: gateways are told to try again.
+            // What came too late goes back to nobody: gateways are told to try again, or that the shard is not here.
             for wish in self.handle.take_wishes(false) {
-                if let Wish::Attach(attach) = wish {
-                    self.refuse_retry(&attach);
+                match wish {
+                    Wish::Attach(attach) if self.shard.is_lost() => attaching::not_owner(&self.host, &attach),
+                    Wish::Attach(attach) => self.refuse_retry(&attach),
+                    Wish::Detach { .. } | Wish::Resync { .. } => {}
                 }
             }
         }
@@ -297,6 +304,7 @@ impl Activity for Actor {
             }
         }
         self.mail.flush(&self.host, now);
+        self.tell_still();
         match self.phase {
             Phase::Gone => Next::Done,
             Phase::Running => Next::At(self.pacer.next()),

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     link::{Attach, Mode, ToGateway},
-    room::world::RoomWorld,
+    room::world::{AttachRefused, RoomWorld},
     runtime::{Mono, Wall},
     store::{Checkpoint, Error, WorkItem},
 };
@@ -121,7 +121,9 @@ impl Actor {
             let (room, term) = (actor.handle.room.clone(), actor.shard.term());
             let mut world = RoomWorld::create(&actor.kind, room, &actor.host.config.world, term, seed, loaded.at)
                 .map_err(|e| e.to_string())?;
-            world.begin_at(first_tick(term, loaded.at, actor.host.period(&actor.kind)));
+            let first = first_tick(term, loaded.at, actor.host.period(&actor.kind));
+            // A restored room goes on from ticks of former terms, which may be further than this one is old.
+            world.begin_at(first.max(Tick(actor.shard.reached().0 + 1)));
             Ok(world)
         });
         match made {
@@ -135,6 +137,9 @@ impl Actor {
         let (mut seated, mut first) = (0, true);
         while let Some(wish) = wishes.pop_front() {
             let Wish::Attach(attach) = wish else { continue };
+            if self.is_orphan(&attach) {
+                continue;
+            }
             match attach.mode {
                 Mode::Join if seated == 0 => self.refuse(&attach, ErrorCode::NoSuchRoom, "there is no such room", None),
                 Mode::Create if !first => self.refuse(&attach, ErrorCode::RoomExists, "the room exists already", None),
@@ -216,6 +221,9 @@ impl Actor {
 
     /// Gives a seat: whether one was given; an error is a fault of the room.
     pub(super) fn seat(&mut self, attach: &Attach) -> Result<bool, String> {
+        if self.is_orphan(attach) {
+            return Ok(false);
+        }
         let attached = self.make(|actor| match actor.world.as_mut() {
             Some(world) => Ok((world.attach(attach), world.take_messages())),
             None => Err("the room has no world".to_owned()),
@@ -227,8 +235,10 @@ impl Actor {
         }
         let answer = match attached {
             Ok(attached) => ToGateway::Attached(attached),
-            Err(refused) => {
-                let (code, message, retry_after) = (refused.code, refused.message, refused.retry_after);
+            Err(AttachRefused { close: Some(code), message, .. }) => {
+                ToGateway::Close { conn: attach.conn, code, reason: message }
+            }
+            Err(AttachRefused { code, message, retry_after, close: None }) => {
                 ToGateway::Refused { conn: attach.conn, attempt: attach.attempt, code, message, retry_after }
             }
         };
@@ -248,6 +258,15 @@ impl Actor {
         }
         self.host.finder.lock().release((attach.gateway, attach.conn));
         Ok(given)
+    }
+
+    /// Whether its link ended while it waited: nobody is there to take the seat.
+    fn is_orphan(&self, attach: &Attach) -> bool {
+        let gone = !self.host.gateways.is_connected(attach.gateway);
+        if gone {
+            self.host.finder.lock().release((attach.gateway, attach.conn));
+        }
+        gone
     }
 
     pub(super) fn refuse(&mut self, attach: &Attach, code: ErrorCode, message: &str, retry_after: Option<u32>) {

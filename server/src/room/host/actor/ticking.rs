@@ -1,14 +1,12 @@
 //! Ticks: whether the room may run, inputs in, one tick, messages and effects out, wishes between ticks.
 
 use std::{
+    collections::{BTreeSet, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::Ordering,
 };
 
-use tenure_shared::{
-    SeatId,
-    codes::{CloseCode, ErrorCode},
-};
+use tenure_shared::codes::{CloseCode, ErrorCode};
 
 use super::{
     super::{
@@ -19,9 +17,9 @@ use super::{
     failing::text,
 };
 use crate::{
-    link::{Mode, ToGateway},
+    link::{GatewayId, Mode, ToGateway},
     plugin::TaskFuture,
-    room::world::{TickInput, TickOutput},
+    room::world::{InputRefused, TickInput, TickOutput},
     runtime::{Mono, tasks::Kind},
 };
 
@@ -59,6 +57,7 @@ impl Actor {
             return;
         }
         let done = self.make(|actor| {
+            actor.let_gone_gateways_go();
             actor.let_lost_gateways_go();
             Ok(())
         });
@@ -78,14 +77,19 @@ impl Actor {
         }
     }
 
-    /// The gate before every tick and send: the lease holds and the shard is still ours under the term the room runs under (H1).
+    /// The gate before every tick and send: the lease holds, the shard is still ours under the term the room runs under (H1), and it is
+    /// not being given away.
     fn may_run(&mut self, now: Mono) -> bool {
         if !self.host.may_run(&self.shard, now) {
+            let giving = self.shard.giving().is_some();
             if !self.frozen {
                 self.frozen = true;
                 self.cancel_tasks();
                 self.set_phase(Phase::Running);
-                tracing::warn!(room = %self.handle.room, "frozen: the lease is in doubt");
+                tracing::info!(room = %self.handle.room, giving, "frozen: the shard is in doubt, or given away");
+            }
+            if giving {
+                self.save_for_giving(now);
             }
             // Its time stands still; it looks again after a period.
             self.pacer.restart(now);
@@ -122,7 +126,8 @@ impl Actor {
         let Some(world) = self.world.as_mut() else { return };
         let inputs = &mut self.inputs;
         let ran = catch_unwind(AssertUnwindSafe(|| {
-            let refused: Vec<_> = inputs.drain(..).filter_map(|input| world.input(input).err()).collect();
+            let taken = inputs.drain(..).map(|(gateway, input)| (gateway, world.input(input)));
+            let refused: Vec<_> = taken.filter_map(|(gateway, taken)| Some((gateway, taken.err()?))).collect();
             let mut output = world.tick(input);
             output.effects.completed.append(&mut retried.completed);
             output.effects.failed.append(&mut retried.failed);
@@ -144,14 +149,12 @@ impl Actor {
                 for (gateway, message) in messages {
                     self.mail.send(&self.host, gateway, message);
                 }
-                for (seat, code, reason) in refused {
-                    let done = self.make(|actor| {
-                        actor.refuse_input(seat, code, reason);
-                        Ok(())
-                    });
-                    if let Err(reason) = done {
-                        return self.fault(&reason, now);
-                    }
+                let done = self.make(|actor| {
+                    actor.refuse_inputs(refused);
+                    Ok(())
+                });
+                if let Err(reason) = done {
+                    self.fault(&reason, now);
                 }
             }
             Err(panic) => {
@@ -187,20 +190,37 @@ impl Actor {
         }
     }
 
-    /// An input that was not taken leaves a gap: its socket must come back and send from the number owed (H4).
-    fn refuse_input(&mut self, seat: SeatId, code: ErrorCode, reason: String) {
-        let Some(world) = self.world.as_mut() else { return };
-        let Some(member) = world.attachments().into_iter().find(|member| member.seat == seat) else { return };
-        world.detach(seat, member.generation, false);
-        let code = if code == ErrorCode::Limit { CloseCode::MayRetry } else { CloseCode::ProtocolError };
-        self.mail.send(&self.host, member.gateway, ToGateway::Close { conn: member.conn, code, reason });
+    /// An input that was not taken leaves a gap: its socket must come back and send from the number owed (H4). Of a seat that is over its
+    /// gateway is told, once a tick.
+    fn refuse_inputs(&mut self, refused: Vec<(GatewayId, InputRefused)>) {
+        let mut told = BTreeSet::new();
+        for (gateway, refused) in refused {
+            let Some(world) = self.world.as_mut() else { return };
+            match refused {
+                InputRefused::Overrun { seat, reason } => {
+                    let Some(member) = world.attachments().into_iter().find(|m| m.seat == seat) else { continue };
+                    world.detach(seat, member.generation, false);
+                    let close = ToGateway::Close { conn: member.conn, code: CloseCode::MayRetry, reason };
+                    self.mail.send(&self.host, member.gateway, close);
+                }
+                InputRefused::Gone { seat, generation } => {
+                    if told.insert((gateway, seat, generation)) {
+                        let gone = ToGateway::Gone { room: self.handle.room.clone(), seat, generation };
+                        self.mail.send(&self.host, gateway, gone);
+                    }
+                }
+            }
+        }
     }
 
     /// What gateways want. Between ticks only what needs no tick; detaches come behind the inputs sent before them.
     fn grant_wishes(&mut self, between_ticks: bool, now: Mono) {
         let mut wishes = self.handle.take_wishes(between_ticks);
+        // The game has ended the room, and only waits for what it charged: who comes now is for its next life (LESSONS C48).
+        let mut later = VecDeque::new();
         while let Some(wish) = wishes.pop_front() {
             match wish {
+                Wish::Attach(_) if self.ending => later.push_back(wish),
                 Wish::Attach(attach) if self.stopping => self.refuse_retry(&attach),
                 Wish::Attach(attach) if attach.mode == Mode::Create => {
                     self.refuse(&attach, ErrorCode::RoomExists, "the room exists already", None);
@@ -215,12 +235,14 @@ impl Actor {
                 Wish::Detach { .. } | Wish::Resync { .. } => {
                     let done = self.make(|actor| actor.detach_or_resync(&wish));
                     if let Err(reason) = done {
-                        self.handle.put_back(wishes);
+                        later.append(&mut wishes);
+                        self.handle.put_back(later);
                         return self.fault(&reason, now);
                     }
                 }
             }
         }
+        self.handle.put_back(later);
     }
 
     fn detach_or_resync(&mut self, wish: &Wish) -> Result<(), String> {
@@ -241,6 +263,22 @@ impl Actor {
         }
         self.host.note_summary(&self.handle, self.world.as_ref());
         Ok(())
+    }
+
+    /// Seats whose gateway's link ended: as if each of their sockets had dropped. One that was attached again through another link is not
+    /// meant (LESSONS C49).
+    fn let_gone_gateways_go(&mut self) {
+        let gone = self.host.gateways.gone();
+        if std::mem::replace(&mut self.gateways_gone, gone) == gone {
+            return;
+        }
+        let Some(world) = self.world.as_mut() else { return };
+        for member in world.attachments() {
+            if !self.host.gateways.is_connected(member.gateway) {
+                world.detach(member.seat, member.generation, false);
+            }
+        }
+        self.host.note_summary(&self.handle, self.world.as_ref());
     }
 
     fn let_lost_gateways_go(&mut self) {

@@ -11,13 +11,16 @@ mod takeover;
 mod tests;
 mod writer;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
-use parking_lot::Mutex;
-use tenure_shared::{RoomId, ShardId, Term};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use tenure_shared::{RoomId, ShardId, Term, Tick};
 use tokio::sync::Notify;
 
 use self::{
@@ -26,6 +29,7 @@ use self::{
 };
 use super::core::Host;
 use crate::{
+    link::{Address, Attach},
     runtime::tasks::Kind,
     store::{Fence, WorkId},
 };
@@ -42,6 +46,20 @@ pub(super) struct Shard {
     notify: Notify,
     outbox: Outbox,
     overdue: AtomicU64,
+    // Held while a room says something: once it is set nothing more is said under the term that was lost (H7).
+    silent: RwLock<bool>,
+    // Number of the giving that is under way, 0 for none; and how many there were.
+    giving: AtomicU64,
+    givings: AtomicU64,
+    // Somebody is at it, or waits until it may be tried again.
+    in_hand: AtomicBool,
+    // Everything is stored and ownership was told so: whatever comes, these worlds do not go on.
+    given: AtomicBool,
+    next_owner: Mutex<Option<Address>>,
+    // Attaches that wait until it is decided whether the shard stays. Bounded by `config::KEPT_ATTACHES`.
+    kept: Mutex<VecDeque<Attach>>,
+    // The highest tick that a room which is no more reached here.
+    reached: AtomicU64,
 }
 
 impl Shard {
@@ -57,6 +75,14 @@ impl Shard {
             notify: Notify::new(),
             outbox: Outbox::default(),
             overdue: AtomicU64::new(0),
+            silent: RwLock::new(false),
+            giving: AtomicU64::new(0),
+            givings: AtomicU64::new(0),
+            in_hand: AtomicBool::new(false),
+            given: AtomicBool::new(false),
+            next_owner: Mutex::new(None),
+            kept: Mutex::default(),
+            reached: AtomicU64::new(0),
         });
         let writer = writer::Writer::new(host.clone(), shard.clone(), fence);
         host.tasks.spawn("shard", Kind::Job, writer.run());
@@ -127,6 +153,67 @@ impl Shard {
     /// Whether every commit and every grant is through.
     pub(super) fn is_flushed(&self) -> bool {
         self.pending.lock().is_empty() && self.outbox.is_idle()
+    }
+
+    /// Whether everything that its rooms asked for is with the writer or in the store.
+    pub(super) fn is_handed_over(&self) -> bool {
+        self.pending.lock().is_empty()
+    }
+
+    /// Leave to send something to gateways; `None` once the shard is lost. To be held only around the sending.
+    pub(super) fn voice(&self) -> Option<RwLockReadGuard<'_, bool>> {
+        Some(self.silent.read()).filter(|silent| !**silent)
+    }
+
+    /// Its rooms say nothing any more. Waits for what is being said.
+    fn silence(&self) {
+        *self.silent.write() = true;
+    }
+
+    /// The number of the giving that is under way.
+    pub(super) fn giving(&self) -> Option<u64> {
+        Some(self.giving.load(Ordering::Acquire)).filter(|giving| *giving > 0)
+    }
+
+    /// Whether the caller is the one to give it away now.
+    pub(super) fn may_begin_giving(&self) -> bool {
+        !self.in_hand.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn may_give_again(&self) {
+        self.in_hand.store(false, Ordering::Release);
+    }
+
+    /// Its rooms are to stop at a tick boundary and to store themselves; a number for this giving.
+    pub(super) fn begin_giving(&self) -> u64 {
+        let number = self.givings.fetch_add(1, Ordering::AcqRel) + 1;
+        self.giving.store(number, Ordering::Release);
+        number
+    }
+
+    /// It stays after all: its rooms go on.
+    pub(super) fn stays(&self) {
+        self.giving.store(0, Ordering::Release);
+    }
+
+    /// Everything is stored: it goes to `next`.
+    pub(super) fn give(&self, next: Option<Address>) {
+        *self.next_owner.lock() = next;
+        self.given.store(true, Ordering::Release);
+    }
+
+    /// Attaches that wait for what becomes of the shard, in order.
+    pub(super) fn kept(&self) -> MutexGuard<'_, VecDeque<Attach>> {
+        self.kept.lock()
+    }
+
+    /// A room that is deleted got as far as `tick`: a room made anew under its name begins above it (H7).
+    pub(super) fn note_reached(&self, tick: Tick) {
+        self.reached.fetch_max(tick.0, Ordering::AcqRel);
+    }
+
+    pub(super) fn reached(&self) -> Tick {
+        Tick(self.reached.load(Ordering::Acquire))
     }
 
     /// Due items that no room has taken yet.

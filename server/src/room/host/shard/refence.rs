@@ -10,7 +10,7 @@ use super::{
     writer::{Fate, Requests, Writer},
 };
 use crate::{
-    room::host::inbox::Event,
+    room::host::{attaching, gateways, inbox::Event},
     store::{Command, Reply},
 };
 
@@ -23,10 +23,14 @@ impl Writer {
                 return Fate::Ended;
             }
             self.changes.borrow_and_update();
+            // Read before what is held: a shard that comes back in between is no shard that is lost.
+            let in_doubt = self.host.ownership.in_doubt(self.shard.id);
             match self.host.ownership.held(self.shard.id) {
+                _ if self.shard.given.load(Ordering::Acquire) && !self.is_current() => return Fate::Lost,
                 // The same fence, still believed in: only the store can say otherwise, and it does at the next commit.
                 Some(held) if held.fence == self.fence && !doubt => return Fate::Going,
                 Some(held) if held.fence != self.fence => break held,
+                None if !in_doubt => return Fate::Lost,
                 _ => {}
             }
             tokio::select! {
@@ -56,6 +60,8 @@ impl Writer {
         self.shard.outbox.restart();
         outbox::kick(&self.host, &self.shard);
         tracing::info!(shard = %self.shard.id, term = %self.fence.term(), "the shard goes on from memory");
+        self.host.ran(&self.fence);
+        attaching::offer_kept(&self.host, &self.shard);
         Fate::Going
     }
 
@@ -76,10 +82,13 @@ impl Writer {
         Some(false)
     }
 
-    /// The shard was another's: its worlds are dropped, the checkpoints count.
+    /// The shard is, or was, another's: its worlds are dropped, the checkpoints count. Gateways are told behind everything that its rooms
+    /// said.
     pub(super) fn lose(&mut self) {
-        tracing::warn!(shard = %self.shard.id, term = %self.fence.term(), "the shard was another's: its rooms are dropped");
+        let given = self.shard.given.load(Ordering::Acquire);
+        tracing::warn!(shard = %self.shard.id, term = %self.fence.term(), given, "the shard goes elsewhere: its rooms are dropped");
         self.shard.lost.store(true, Ordering::Release);
+        self.shard.silence();
         drop(self.shard.pending.lock().drain());
         let of_shard = |room: &RoomId| room.shard(self.host.config.shards) == self.shard.id;
         for handle in self.host.rooms.all() {
@@ -90,6 +99,12 @@ impl Writer {
             }
         }
         self.host.finder.lock().remove_all(of_shard);
+        let kept = std::mem::take(&mut *self.shard.kept.lock());
+        for attach in kept {
+            attaching::not_owner(&self.host, &attach);
+        }
+        let next = self.shard.next_owner.lock().take();
+        gateways::tell_moved(&self.host, self.shard.id, self.fence.term(), next);
         // Last: from here on the shard may begin anew, and what was removed above must not be what it has made known.
         if let Some(slot) = self.host.shards.get(self.shard.id.0 as usize) {
             *slot.write() = None;

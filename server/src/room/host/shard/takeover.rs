@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use tenure_shared::RoomId;
+
 use super::{
     outbox,
     writer::{Fate, Writer},
@@ -18,6 +20,7 @@ impl Writer {
     pub(super) async fn take_over(&mut self) -> Fate {
         let mut after = None;
         let mut attempt = 0;
+        let mut empty = Vec::new();
         loop {
             let command = Command::Rooms { shard: self.shard.id, after: after.clone(), limit: ROOMS };
             let rooms = match self.host.call_until_stopped(command).await {
@@ -42,11 +45,17 @@ impl Writer {
             let full = rooms.len() == ROOMS;
             after = rooms.last().map(|summary| summary.room.clone());
             for summary in rooms {
-                self.know(&summary);
+                if self.know(&summary) {
+                    empty.push(summary.room);
+                }
             }
             if !full {
                 break;
             }
+        }
+        // Behind those in which somebody waits. Reading is bounded: `config::LOADS_AT_A_TIME`.
+        for room in empty {
+            self.go_on(&room);
         }
         // Everything of a life before this one is applied again: the ledger knows what it has.
         self.shard.outbox.restart();
@@ -57,11 +66,19 @@ impl Writer {
         Fate::Going
     }
 
-    /// Rooms that were running go on at once; dormant ones when somebody comes or work is due.
-    fn know(&self, summary: &RoomSummary) {
+    /// Rooms with seats go on at once; dormant ones when somebody comes or work is due. Whether it is one of the others: they were running,
+    /// with nobody in them.
+    fn know(&self, summary: &RoomSummary) -> bool {
         self.host.finder.lock().update(summary);
-        if !summary.dormant && self.host.open(&summary.room, &self.shard).is_none() {
-            tracing::warn!(room = %summary.room, "a stored room is of a kind that this build does not know");
+        if !summary.dormant && summary.seats > 0 {
+            self.go_on(&summary.room);
+        }
+        !summary.dormant && summary.seats == 0
+    }
+
+    fn go_on(&self, room: &RoomId) {
+        if self.host.open(room, &self.shard).is_none() {
+            tracing::warn!(%room, "a stored room is of a kind that this build does not know");
         }
     }
 }

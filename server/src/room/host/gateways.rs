@@ -1,0 +1,101 @@
+//! The gateways that are connected to this node, and what all of them are told.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+};
+
+use parking_lot::RwLock;
+use tenure_shared::{ShardId, Term};
+
+use super::core::Host;
+use crate::{
+    link::{Address, Directory as _, Downlink, GatewayId, ToGateway},
+    runtime::{mailbox::Refused, tasks::Kind},
+};
+
+/// Gateways by the number that this node gave them; a number is never given again.
+#[derive(Default)]
+pub(super) struct Gateways {
+    links: RwLock<HashMap<GatewayId, Arc<dyn Downlink>>>,
+    given: AtomicU32,
+    gone: AtomicU64,
+}
+
+impl Gateways {
+    pub(super) fn connect(&self, gateway: Arc<dyn Downlink>) -> GatewayId {
+        let id = GatewayId(self.given.fetch_add(1, Ordering::Relaxed) + 1);
+        self.links.write().insert(id, gateway);
+        id
+    }
+
+    /// The gateway is gone: nothing is sent to it any more, and rooms let its seats go at their next tick.
+    pub(super) fn disconnect(&self, id: GatewayId) {
+        let link = self.links.write().remove(&id);
+        self.gone.fetch_add(1, Ordering::AcqRel);
+        // Outside of the lock: it may be the last handle of whatever the gateway is.
+        drop(link);
+    }
+
+    /// The node ends: every link does.
+    pub(super) fn end(&self) {
+        let links = std::mem::take(&mut *self.links.write());
+        self.gone.fetch_add(1, Ordering::AcqRel);
+        for link in links.into_values() {
+            link.broken("the node has ended");
+        }
+    }
+
+    pub(super) fn is_connected(&self, id: GatewayId) -> bool {
+        self.links.read().contains_key(&id)
+    }
+
+    /// Counts gateways that went.
+    pub(super) fn gone(&self) -> u64 {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    pub(super) fn send(&self, gateway: GatewayId, message: ToGateway) -> Result<(), Refused<ToGateway>> {
+        let link = self.links.read().get(&gateway).cloned();
+        match link {
+            Some(link) => link.send(message),
+            None => Err(Refused::Closed(message)),
+        }
+    }
+
+    fn all(&self) -> Vec<GatewayId> {
+        self.links.read().keys().copied().collect()
+    }
+}
+
+/// Where a shard that is not here is, as far as this node knows.
+pub(super) fn moved(host: &Host, shard: ShardId, term: Term, next: Option<Address>) -> ToGateway {
+    let own = host.ownership.incarnation();
+    let view = host.ownership.view();
+    let elsewhere = view.routes.get(&shard).is_some_and(|route| route.owner.is_some() && route.owner != own);
+    let to = next.or_else(|| host.ownership.owner(shard).filter(|_| elsewhere)?.address);
+    ToGateway::Moved { shard, term, to }
+}
+
+/// Tells every gateway that a shard is no longer here. One whose queue is full is told when it has room, unless the shard is back by then: what
+/// it sends for the shard meanwhile is answered in the same way.
+pub(super) fn tell_moved(host: &Arc<Host>, shard: ShardId, term: Term, next: Option<Address>) {
+    let message = moved(host, shard, term, next);
+    let mut waiting = host.gateways.all();
+    waiting.retain(|gateway| matches!(host.gateways.send(*gateway, message.clone()), Err(Refused::Full(_))));
+    if waiting.is_empty() {
+        return;
+    }
+    let host = host.clone();
+    host.clone().tasks.spawn("moved", Kind::Job, async move {
+        let mut attempt = 0;
+        while !waiting.is_empty() && !host.shutdown.is_stopped() && host.held(shard).is_none() {
+            host.pause(attempt).await;
+            attempt += 1;
+            waiting.retain(|gateway| matches!(host.gateways.send(*gateway, message.clone()), Err(Refused::Full(_))));
+        }
+    });
+}

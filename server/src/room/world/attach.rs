@@ -1,0 +1,195 @@
+//! Taking a seat: for the first time, again after a lost socket, and again because the room moved. A player has at most one; the higher
+//! generation wins (LESSONS C49, C50).
+
+use tenure_shared::{
+    Generation, SeatId, Seq,
+    codes::{CloseCode, ErrorCode},
+    limits,
+};
+
+use super::{AttachRefused, RoomWorld, inputs::LAST_SEQ, seats::SeatState};
+use crate::{
+    link::{Attach, Attached, ToGateway},
+    plugin::{
+        Join, Seat,
+        params::{ControlState, ReplyBook},
+        run,
+    },
+    runtime::Wall,
+};
+
+/// Highest attachment number that a sender may name: far below the one at which a checkpoint counts as damaged.
+const LAST_GENERATION: u32 = u32::MAX / 8 * 3;
+
+/// The number above which the attachments of a room made at `born` begin. A room that is deleted and made again begins above all that its
+/// former life can have given, so that a late message of an old socket names nobody (quarters of milliseconds, coming round after
+/// three days: no message is that late).
+fn first_generation(born: Wall) -> Generation {
+    Generation(u32::try_from(born.0 >> 8 & 0x3FFF_FFFF).unwrap_or(0))
+}
+
+impl RoomWorld {
+    /// A player takes a seat, between ticks. A player has at most one seat: he takes his own again, with a higher generation, and the
+    /// socket that had it is closed by a message in [`take_messages`](Self::take_messages).
+    ///
+    /// # Errors
+    /// When the room is full or locked, or the game refuses; when the socket comes after its room moved and another one has its seat.
+    pub fn attach(&mut self, attach: &Attach) -> Result<Attached, AttachRefused> {
+        if attach.first > LAST_SEQ || attach.generation.0 > LAST_GENERATION {
+            return Err(refused(ErrorCode::Refused, "a number is past its end".to_owned()));
+        }
+        let known = self.seat_of(&attach.player);
+        if known.is_some_and(|id| self.is_late(id, attach)) {
+            let close = Some(CloseCode::Superseded);
+            return Err(AttachRefused { close, ..refused(ErrorCode::Refused, TAKEN.to_owned()) });
+        }
+        self.dirty = true;
+        let (id, fresh) = match known {
+            Some(id) => (id, false),
+            None => (self.new_seat(attach)?, true),
+        };
+        if attach.seat.is_none() {
+            // A client that starts anew has no open requests: an old answer must not meet a new number.
+            if let Some(mut replies) = self.world.get_resource_mut::<ReplyBook>() {
+                replies.pending.retain(|_, pending| pending.seat != id);
+            }
+            self.seats.entry(id).and_modify(|seat| seat.tail.clear());
+        }
+        self.known.touch(&attach.player, self.wall);
+        self.balances_wanted.insert(attach.player.clone());
+        self.empty_since = None;
+        if let Some(entity) = self.seats.get(&id).map(|seat| seat.entity).filter(|_| !fresh) {
+            self.back(entity);
+        }
+        let rolled_back = self.renumber(id, attach.first) | self.lost.contains(attach.shown);
+        let snapshot = self.snapshot(id);
+        // Last: game code, which may panic, has had its say. Until here the seat is its last socket's, and so it stays if the room is
+        // restored now.
+        let Some((generation, owed)) = self.link(id, attach) else {
+            return Err(refused(ErrorCode::MayRetry, "the seat is gone".to_owned()));
+        };
+        let table = (attach.table != Some(self.kind.table_hash())).then(|| self.kind.table().clone());
+        Ok(Attached {
+            conn: attach.conn,
+            attempt: attach.attempt,
+            room: self.room.clone(),
+            seat: id,
+            generation,
+            term: self.term,
+            tick: self.tick,
+            owed,
+            tick_rate: self.kind.tick_rate(),
+            hash: self.kind.table_hash(),
+            table,
+            snapshot,
+            rolled_back,
+        })
+    }
+
+    /// Whether the socket held the seat once and another one has taken it since: its room moved before it heard of that.
+    fn is_late(&self, id: SeatId, attach: &Attach) -> bool {
+        let here = Some((attach.gateway, attach.conn));
+        attach.rejoin && self.seats.get(&id).is_some_and(|seat| attach.generation < seat.held && seat.link != here)
+    }
+
+    /// The seat is this socket's from now on: its generation, and the number wanted next. The socket that had it is told.
+    fn link(&mut self, id: SeatId, attach: &Attach) -> Option<(Generation, Seq)> {
+        let link = (attach.gateway, attach.conn);
+        let seat = self.seats.get_mut(&id)?;
+        // Whoever knows the newest attachment holds it: the same socket, on another link.
+        let same = attach.rejoin && attach.generation == seat.generation;
+        seat.generation = Generation(seat.generation.max(attach.generation).0 + 1);
+        seat.held = if attach.rejoin { attach.generation } else { seat.generation };
+        seat.gone_since = None;
+        let (superseded, left) = (seat.link.replace(link), seat.leaving.take());
+        let given = (seat.generation, Seq(seat.applied.0 + 1));
+        if let Some((gateway, conn)) = left {
+            self.messages.push((gateway, ToGateway::Left { conn }));
+        }
+        if let Some((gateway, conn)) = superseded.filter(|before| *before != link && !same) {
+            let close = ToGateway::Close { conn, code: CloseCode::Superseded, reason: TAKEN.to_owned() };
+            self.messages.push((gateway, close));
+        }
+        Some(given)
+    }
+
+    fn new_seat(&mut self, attach: &Attach) -> Result<SeatId, AttachRefused> {
+        if attach.options.len() > limits::JOIN_OPTIONS_BYTES {
+            let length = attach.options.len();
+            let message = format!("join options have {length} bytes; at most {}", limits::JOIN_OPTIONS_BYTES);
+            return Err(refused(ErrorCode::Refused, message));
+        }
+        // Whoever had a seat here is let in again: only the store forgot it.
+        let locked = self.world.get_resource::<ControlState>().is_some_and(|control| control.locked);
+        if locked && !attach.rejoin {
+            return Err(refused(ErrorCode::Refused, "the room is locked".to_owned()));
+        }
+        if self.seats() >= self.kind.max_seats() {
+            return Err(refused(ErrorCode::RoomFull, format!("all {} seats are taken", self.kind.max_seats())));
+        }
+        let id = SeatId(self.next_seat);
+        self.next_seat = self.next_seat.saturating_add(1);
+        let player = attach.player.clone();
+        let seat = Seat { id, player: player.clone(), connected: true, since: self.now };
+        let entity = self.world.spawn(seat).id();
+        self.index(id, &player, entity);
+        self.seats.insert(id, SeatState::new(entity, player.clone(), first_generation(self.born)));
+        let join = Join { seat: entity, player, options: attach.options.clone() };
+        let mut hooks = std::mem::take(&mut self.handlers.on_join);
+        let mut answer = Ok(());
+        for hook in &mut hooks {
+            answer = match run(hook, &mut self.world, join.clone()) {
+                Ok(Ok(())) => continue,
+                Ok(Err(refuse)) => Err(refused(ErrorCode::Refused, refuse.reason().to_owned())),
+                Err(e) => {
+                    self.error(format!("on_join: {e}"));
+                    Err(refused(ErrorCode::RoomError, "the room cannot take players".to_owned()))
+                }
+            };
+            break;
+        }
+        self.handlers.on_join = hooks;
+        if let Err(refused) = answer {
+            self.remove_seat(id);
+            return Err(refused);
+        }
+        Ok(id)
+    }
+
+    /// What the seat sends next; whether the world is owed a lower number than the sender still has.
+    fn renumber(&mut self, id: SeatId, first: Seq) -> bool {
+        self.drop_inputs(id);
+        let Some(seat) = self.seats.get_mut(&id) else { return false };
+        let rolled_back = first.0 > seat.applied.0 + 1;
+        if rolled_back {
+            // The store forgot a save: what is between is lost, and the client is told (MODEL-FINDINGS F13).
+            seat.applied = Seq(first.0 - 1);
+        }
+        seat.queued = seat.applied;
+        seat.overrun = false;
+        seat.marks_moved = true;
+        rolled_back
+    }
+}
+
+/// Said to the socket that loses its seat to another one.
+const TAKEN: &str = "another socket took this seat";
+
+fn refused(code: ErrorCode, message: String) -> AttachRefused {
+    let retry_after = matches!(code, ErrorCode::MayRetry).then_some(1_000);
+    AttachRefused { code, message, retry_after, close: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attachments_of_a_later_life_are_above_those_of_a_former_one() {
+        let at = |micros: u64| first_generation(Wall(1_764_446_400_000_000 + micros)).0;
+        // A thousand attachments of one seat in a life of a second.
+        assert!(at(1_000_000) > at(0) + 1_000);
+        assert!(at(60_000_000) > at(1_000_000));
+        assert!(first_generation(Wall(u64::MAX)).0 <= LAST_GENERATION);
+    }
+}

@@ -141,6 +141,18 @@ fn a_lease_counted_from_the_answer_lets_two_act() {
     violates("counted from the answer", Cluster::new(bounds, Without::default(), careless), H1_TIME);
 }
 
+#[test]
+#[ignore = "minutes: `make soak`"]
+fn deep_takeovers() {
+    holds("deep takeover", plain(Bounds { time: 6, lost: 2, slow: 1, crashes: 1, ..TAKEOVER }));
+}
+
+#[test]
+#[ignore = "minutes: `make soak`"]
+fn deep_recovery() {
+    always_recovers("deep recovery", &plain(Bounds { time: 5, lost: 2, crashes: 1, ..TAKEOVER }));
+}
+
 /// Bounds and broken rules from the environment, to look for the smallest that shows something:
 /// `TENURE_MODEL="time=4 works=2 lost=1 owned fence stuck"`.
 #[test]

@@ -152,6 +152,7 @@ impl RoomHost {
                 handle.stop();
             }
             tokio::select! {
+                biased;
                 () = progress => {}
                 () = &mut late => break,
             }

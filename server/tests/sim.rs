@@ -31,7 +31,7 @@ mod store;
 use cluster::{Break, Outcome, run};
 
 /// Seeds of an ordinary run.
-const SEEDS: u64 = 24;
+const SEEDS: u64 = 50;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
@@ -79,7 +79,7 @@ fn one_seed_replays_exactly() {
 
 /// Whether some seed shows that a rule is broken, and which checker says so.
 fn noticed(broken: Break, by: &str) {
-    let seen = (1..=12).map(|seed| run(seed, broken)).find(|outcome| outcome.wrong.iter().any(|w| w.starts_with(by)));
+    let seen = (1..=40).map(|seed| run(seed, broken)).find(|outcome| outcome.wrong.iter().any(|w| w.starts_with(by)));
     assert!(seen.is_some(), "no seed noticed {broken:?}");
 }
 

@@ -28,6 +28,8 @@ pub struct Bounds {
     /// Answers that stay on their way while other things happen.
     pub slow: u8,
     pub crashes: u8,
+    /// Whether a crashed node comes back.
+    pub restarts: bool,
     /// Nodes that are told to give their shards away, and nodes that leave at once.
     pub drains: u8,
     pub leaves: u8,
@@ -41,10 +43,12 @@ pub struct Bounds {
     pub gateway: bool,
     /// Begin with the first node as owner, instead of with nobody registered.
     pub owned: bool,
+    /// For so many steps at the beginning the owner sleeps, while the other does what is due at once, but for its last calls.
+    pub asleep: u8,
     /// Heartbeats are messages of their own, which may be late.
     pub beats: bool,
-    /// Nobody pauses: time goes on when everybody has done what is due and heard the answers.
-    pub prompt: bool,
+    /// Nodes that never pause, as bits: time goes on when they have done what is due and heard the answers.
+    pub prompt: u8,
 }
 
 impl Bounds {
@@ -54,6 +58,7 @@ impl Bounds {
         lost: 0,
         slow: 0,
         crashes: 0,
+        restarts: false,
         drains: 0,
         leaves: 0,
         works: 0,
@@ -61,8 +66,9 @@ impl Bounds {
         behind: 0,
         gateway: false,
         owned: false,
+        asleep: 0,
         beats: false,
-        prompt: false,
+        prompt: 0,
     };
 }
 
@@ -227,6 +233,13 @@ impl Cluster {
                 self.serve_all(&mut state);
             }
             self.load(&mut state, 0);
+        }
+        for _ in 0..b.asleep {
+            self.serve_all(&mut state);
+            self.advance(&mut state);
+            while state.nodes[1].machine.is_some_and(|machine| self.machines.view(machine).wake <= mono(state.now)) {
+                self.event(&mut state, 1, Event::Tick);
+            }
         }
         state
     }
@@ -411,6 +424,13 @@ impl Cluster {
         room::load(self, state, node);
     }
 
+    fn advance(&self, state: &mut State) {
+        state.now += 1;
+        for node in 0..self.nodes {
+            self.observe(state, node);
+        }
+    }
+
     /// A failover: rows of the slots are as the replica has them.
     fn failover(&self, state: &mut State, slots: Slots) {
         let Some(old) = state.old.take() else { return };
@@ -422,6 +442,8 @@ impl Cluster {
         };
         state.behind = self.bounds.behind;
         state.left.failovers -= 1;
+        // It takes its time.
+        self.advance(state);
     }
 
     pub fn actions_of(&self, state: &State, actions: &mut Vec<Action>) {
@@ -443,7 +465,9 @@ impl Cluster {
         for (index, node) in state.nodes.iter().enumerate() {
             let index = u8::try_from(index).expect("few nodes");
             let Some(machine) = node.machine else {
-                actions.push(Action::Restart(index));
+                if self.bounds.restarts {
+                    actions.push(Action::Restart(index));
+                }
                 continue;
             };
             if self.machines.view(machine).wake <= mono(state.now) {
@@ -459,7 +483,8 @@ impl Cluster {
             if view.gives && node.acting.is_some() && node.room.as_ref().is_none_or(|room| room.pending.is_none()) {
                 actions.push(Action::Give(index));
             }
-            if left.leaves > 0 && node.acting.is_some() {
+            // The first node never leaves: it is the one that comes back to what it held.
+            if left.leaves > 0 && index > 0 && node.acting.is_some() {
                 actions.push(Action::Leave(index));
             }
             if node.acting.is_some() && self.bounds.works > 0 && node.room.is_none() {
@@ -478,10 +503,13 @@ impl Cluster {
                 Some(_) => actions.extend([Slots::Members, Slots::Shards, Slots::Both].map(Action::Failover)),
             }
         }
-        let due = |action: &Action| {
-            matches!(action, Action::Serve(_) | Action::Answer(_) | Action::Tick(_) | Action::Show(_))
+        let never_pauses = |node: u8| self.bounds.prompt & (1 << node) != 0;
+        let due = |action: &Action| match action {
+            Action::Serve(index) | Action::Answer(index) => never_pauses(state.flights[usize::from(*index)].node),
+            Action::Tick(node) | Action::Show(node) | Action::Load(node) => never_pauses(*node),
+            _ => false,
         };
-        if state.now < self.bounds.time && !(self.bounds.prompt && actions.iter().any(due)) {
+        if state.now < self.bounds.time && !actions.iter().any(due) {
             actions.push(Action::Advance);
         }
     }
@@ -489,12 +517,7 @@ impl Cluster {
     pub fn next(&self, last: &State, action: Action) -> State {
         let mut state = last.clone();
         match action {
-            Action::Advance => {
-                state.now += 1;
-                for node in 0..self.nodes {
-                    self.observe(&mut state, node);
-                }
-            }
+            Action::Advance => self.advance(&mut state),
             Action::Tick(node) => self.event(&mut state, node, Event::Tick),
             Action::Serve(index) | Action::Answer(index) => self.serve(&mut state, index),
             Action::Slow(index) => {
@@ -595,10 +618,7 @@ impl Cluster {
                 state = self.next(&state, action);
             }
             well = self.is_well(&state);
-            state.now += 1;
-            for node in 0..self.nodes {
-                self.observe(&mut state, node);
-            }
+            self.advance(&mut state);
         }
         well
     }

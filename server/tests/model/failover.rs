@@ -7,9 +7,12 @@ use super::{
     store::Without,
 };
 
-const FAILOVER: Bounds = Bounds { time: 4, failovers: 1, owned: true, gateway: true, ..Bounds::NONE };
+const FAILOVER: Bounds = Bounds { time: 3, failovers: 1, owned: true, gateway: true, prompt: ONE, ..Bounds::NONE };
 /// The clock of the new primary is behind by more than the failover took; nobody pauses meanwhile.
-const BEHIND: Bounds = Bounds { behind: 3, prompt: true, ..FAILOVER };
+const BEHIND: Bounds = Bounds { behind: 1, crashes: 1, prompt: BOTH, ..FAILOVER };
+/// The first owner may pause, the other never does; or neither does.
+const ONE: u8 = 2;
+const BOTH: u8 = 3;
 
 #[test]
 fn a_failover_makes_no_term_twice_and_nobody_mute() {
@@ -38,5 +41,5 @@ fn f6_without_the_tombstone_of_the_absent_a_forgotten_registration_is_for_ever()
 #[test]
 fn f8_without_hearing_of_a_higher_term_an_old_owner_is_mute_for_ever() {
     let careless = Careless { deaf: true, ..Careless::default() };
-    gets_stuck("deaf to higher terms", &Cluster::new(Bounds { prompt: false, ..BEHIND }, Without::default(), careless));
+    gets_stuck("deaf to higher terms", &Cluster::new(Bounds { behind: 3, ..FAILOVER }, Without::default(), careless));
 }

@@ -99,8 +99,9 @@ impl Inputs {
 
     /// A new owner takes the shard.
     fn begin(&self, state: &mut State) {
-        if state.lives > 0 {
-            state.rows = self.apply(state.rows, Command::Deregister { incarnation: Self::owner(state.lives) });
+        // Whoever a store that forgot believes to live does not.
+        for life in 1..=state.lives {
+            state.rows = self.apply(state.rows, Command::Deregister { incarnation: Self::owner(life) });
         }
         state.lives += 1;
         let (incarnation, ttl) = (Self::owner(state.lives), times().ttl);
@@ -115,7 +116,9 @@ impl Inputs {
             _ => Vec::new(),
         };
         state.last = state.applied.last().copied().unwrap_or(0);
+        // A restored world takes nothing from anybody who has not attached to it.
         state.attached = false;
+        state.generation += 1;
     }
 
     fn send(state: &mut State, input: u8) {

@@ -59,7 +59,7 @@ pub fn plain(bounds: Bounds) -> Cluster {
     Cluster::new(bounds, Without::default(), Careless::default())
 }
 
-const TAKEOVER: Bounds = Bounds { time: 4, works: 2, owned: true, ..Bounds::NONE };
+const TAKEOVER: Bounds = Bounds { time: 3, works: 2, owned: true, ..Bounds::NONE };
 
 #[test]
 fn a_takeover_keeps_what_is_committed() {
@@ -73,7 +73,7 @@ fn lost_and_late_messages_undo_nothing() {
 
 #[test]
 fn crashes_undo_nothing_and_somebody_owns_in_the_end() {
-    let bounds = Bounds { crashes: 1, works: 1, ..TAKEOVER };
+    let bounds = Bounds { crashes: 1, restarts: true, works: 1, prompt: 2, ..TAKEOVER };
     holds("crash", plain(bounds));
     always_recovers("crash", &plain(Bounds { time: 3, ..bounds }));
 }
@@ -92,7 +92,7 @@ fn a_shard_that_is_given_away_loses_nothing() {
 
 #[test]
 fn late_answers_to_heartbeats_let_nobody_act_too_long() {
-    holds("late answers", plain(Bounds { beats: true, slow: 1, works: 0, ..TAKEOVER }));
+    holds("late answers", plain(Bounds { beats: true, slow: 1, works: 0, prompt: 2, ..TAKEOVER }));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn without_the_fence_a_late_commit_is_found() {
 
 #[test]
 fn without_the_comparison_of_the_claim_a_late_acquire_is_found() {
-    let bounds = Bounds { leaves: 1, lost: 1, ..TAKEOVER };
+    let bounds = Bounds { leaves: 1, asleep: 3, ..TAKEOVER };
     let without = Without { seen: true, ..Without::default() };
     violates("no compare-and-set", Cluster::new(bounds, without, Careless::default()), H1);
 }
@@ -119,7 +119,11 @@ fn without_the_comparison_of_the_claim_a_late_acquire_is_found() {
 #[test]
 fn worlds_that_go_on_behind_another_owner_are_found() {
     let careless = Careless { keeps_worlds: true, ..Careless::default() };
-    violates("keeps worlds", Cluster::new(Bounds { time: 6, ..TAKEOVER }, Without::default(), careless), H1);
+    violates(
+        "keeps worlds",
+        Cluster::new(Bounds { leaves: 1, asleep: 3, ..TAKEOVER }, Without::default(), careless),
+        H1,
+    );
 }
 
 #[test]
@@ -137,20 +141,20 @@ fn f8_a_thaw_that_only_reads_shares_a_term() {
 #[test]
 fn a_lease_counted_from_the_answer_lets_two_act() {
     let careless = Careless { counts_from_answer: true, ..Careless::default() };
-    let bounds = Bounds { time: 5, beats: true, slow: 1, works: 0, ..TAKEOVER };
+    let bounds = Bounds { time: 5, beats: true, slow: 1, works: 0, prompt: 2, ..TAKEOVER };
     violates("counted from the answer", Cluster::new(bounds, Without::default(), careless), H1_TIME);
 }
 
 #[test]
 #[ignore = "minutes: `make soak`"]
 fn deep_takeovers() {
-    holds("deep takeover", plain(Bounds { time: 6, lost: 2, slow: 1, crashes: 1, ..TAKEOVER }));
+    holds("deep takeover", plain(Bounds { time: 6, lost: 2, slow: 1, crashes: 1, restarts: true, ..TAKEOVER }));
 }
 
 #[test]
 #[ignore = "minutes: `make soak`"]
 fn deep_recovery() {
-    always_recovers("deep recovery", &plain(Bounds { time: 5, lost: 2, crashes: 1, ..TAKEOVER }));
+    always_recovers("deep recovery", &plain(Bounds { time: 5, lost: 2, crashes: 1, restarts: true, ..TAKEOVER }));
 }
 
 /// Bounds and broken rules from the environment, to look for the smallest that shows something:
@@ -169,6 +173,7 @@ fn explore() {
             "lost" => b.lost = n,
             "slow" => b.slow = n,
             "crashes" => b.crashes = n,
+            "restarts" => b.restarts = true,
             "drains" => b.drains = n,
             "leaves" => b.leaves = n,
             "works" => b.works = n,
@@ -176,8 +181,9 @@ fn explore() {
             "behind" => b.behind = n,
             "gateway" => b.gateway = true,
             "owned" => b.owned = true,
+            "asleep" => b.asleep = n,
             "beats" => b.beats = true,
-            "prompt" => b.prompt = true,
+            "prompt" => b.prompt = n,
             "fence" => w.fence = true,
             "seen" => w.seen = true,
             "own" => w.own = true,

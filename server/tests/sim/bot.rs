@@ -198,6 +198,12 @@ impl Bot {
         match at {
             At::Idle(at) if now >= at => self.ask(sim, &mut inner, now),
             At::Asking(_, since) if now.since(since) > PATIENCE => self.later(&mut inner),
+            // The directory names another: the seat goes there, without waiting for word from the former owner.
+            At::In((node, _))
+                if sim.owner(self.shard()).is_some_and(|owner| owner != node) && self.rng.below(4) == 0 =>
+            {
+                self.later(&mut inner);
+            }
             At::In(node) => {
                 if inner.said.len() < inner.wanted {
                     let say = self.something(inner.said.len());
@@ -304,9 +310,7 @@ impl Bot {
         let asked = matches!(inner.at, At::Asking(at, _) if at == node);
         let there = matches!(inner.at, At::In(at) if at == node);
         match message {
-            ToGateway::Attached(attached)
-                if attached.conn == conn && attached.attempt == inner.attempt && asked =>
-            {
+            ToGateway::Attached(attached) if attached.conn == conn && attached.attempt == inner.attempt && asked => {
                 self.net.log(&format!(
                     "{} attached at {node:?} term {} tick {} owed {} rolled_back {}",
                     self.player, attached.term, attached.tick, attached.owed, attached.rolled_back

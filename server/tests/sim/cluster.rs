@@ -203,7 +203,14 @@ async fn verdict(sim: &Arc<Sim>, bots: &[Arc<Bot>]) {
             matches!(sim.store.ask(work).reply, Ok(Reply::Work(items)) if items.iter().all(|item| &*item.id.job != "job"))
         })
     };
-    while !(bots.iter().all(|bot| bot.is_done()) && outbox_empty() && work_done()) {
+    let unserved = || {
+        let served = |shard: &ShardId| {
+            let owner = sim.owner(*shard).and_then(|node| sim.node(node));
+            owner.is_some_and(|node| node.ownership.fence(*shard).is_some())
+        };
+        (0..SHARDS).map(ShardId).find(|shard| !served(shard))
+    };
+    while !(bots.iter().all(|bot| bot.is_done()) && outbox_empty() && work_done() && unserved().is_none()) {
         if clock.now() >= end {
             for bot in bots.iter().filter(|bot| !bot.is_done()) {
                 checks.wrong(format!("H5/H7: {} long after the last fault", bot.describe()));
@@ -211,15 +218,12 @@ async fn verdict(sim: &Arc<Sim>, bots: &[Arc<Bot>]) {
             if !outbox_empty() || !work_done() {
                 checks.wrong("H5/H6: work or grants wait long after the last fault".to_owned());
             }
+            if let Some(shard) = unserved() {
+                checks.wrong(format!("H9: nobody serves shard {shard} long after the last fault"));
+            }
             return;
         }
         clock.sleep(Duration::from_millis(50)).await;
-    }
-    for shard in (0..SHARDS).map(ShardId) {
-        let owner = sim.owner(shard).and_then(|node| sim.node(node));
-        if owner.is_none_or(|node| node.ownership.fence(shard).is_none()) {
-            checks.wrong(format!("H9: nobody serves shard {shard} in the end"));
-        }
     }
     // What the last answers say is in the rooms a few ticks later.
     clock.sleep(Duration::from_millis(500)).await;

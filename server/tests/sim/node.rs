@@ -264,7 +264,7 @@ impl Link {
                     message = said.recv() => message,
                 };
                 let Some(message) = message else { break };
-                net.clock.sleep(Duration::from_micros(100 + down_rng.below(2_000))).await;
+                net.clock.sleep(Duration::from_micros(100 + down_rng.below(12_000))).await;
                 net.awake(node).await;
                 if gone.is_stopped() {
                     break;

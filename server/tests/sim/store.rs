@@ -133,12 +133,12 @@ impl Backend for Client {
         let there = Duration::from_micros(100 + self.rng.below(3_000));
         // Now and then something stays in a buffer for long.
         let there = if self.rng.below(100) == 0 { there + Duration::from_millis(self.rng.below(700)) } else { there };
+        let stuck = matches!(command, Command::Commit { .. }) && self.rng.below(25) == 0;
+        let there = if stuck { there + Duration::from_millis(self.rng.below(4_000)) } else { there };
         let back = Duration::from_micros(100 + self.rng.below(3_000));
         let (lost, unheard) = (net.loses(&self.rng), net.loses(&self.rng));
-        let unavailable = |net: &Net| Stamped {
-            at: net.clock.wall(),
-            reply: Err(Error::Unavailable("lost".to_owned())),
-        };
+        let unavailable =
+            |net: &Net| Stamped { at: net.clock.wall(), reply: Err(Error::Unavailable("lost".to_owned())) };
         Box::pin(async move {
             if dead.load(Ordering::SeqCst) {
                 return std::future::pending().await;

@@ -89,11 +89,6 @@ fn a_store_that_takes_stale_fences_is_noticed() {
 }
 
 #[test]
-fn a_gateway_without_a_floor_is_noticed() {
-    noticed(Break::Floor, "H7");
-}
-
-#[test]
 fn a_gateway_that_forgets_inputs_is_noticed() {
     noticed(Break::Ring, "H4");
 }

@@ -89,6 +89,11 @@ bench: ## Measure (quiet machine, ten minutes): a bare server beside ours, the s
 peers: ## Measure ours beside its peers (PEERS=folder of the peer benchmark)
 	loadtest/peers/run.sh
 
+.PHONY: soak
+soak: ## The simulation over many seeds (SEEDS=1000) and the model check in larger bounds (an hour)
+	TENURE_SEEDS=$(or $(SEEDS),1000) cargo test $(ALL) --test sim seeds_keep_every_invariant -- --nocapture
+	cargo test $(ALL) --test model_check -- --ignored --nocapture deep
+
 .PHONY: chaos
 chaos: release ## Twenty kill -9 under load with the audit, then two hundred bad clients (five minutes)
 	$(TARGET)/release/loadtest --scenario kill --server-bin $(TARGET)/release/demo --kills 20 --players 60 --rooms 4 --duration 60s

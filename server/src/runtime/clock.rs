@@ -53,6 +53,7 @@ pub struct Clock(Source);
 #[derive(Clone)]
 enum Source {
     System { start: Instant },
+    Runtime { start: tokio::time::Instant, wall: Wall },
     Manual(Arc<Manual>),
 }
 
@@ -72,16 +73,30 @@ impl Clock {
         Clock(Source::System { start: Instant::now() })
     }
 
+    /// The clock of the tokio runtime that this is called on; it starts at `wall`. Where that runtime's time is paused (tests and
+    /// simulations) it moves on to the next timer whenever everything is idle.
+    #[expect(clippy::disallowed_methods, reason = "the one place that asks for the time")]
+    pub fn of_runtime(wall: Wall) -> Self {
+        Clock(Source::Runtime { start: tokio::time::Instant::now(), wall })
+    }
+
     /// A clock that stands still until its hand is moved; it starts at `wall`.
     pub fn manual(wall: Wall) -> (Self, ManualClock) {
         let manual = Arc::new(Manual { now: Mutex::new((Mono(0), wall)), moved: Notify::new() });
         (Clock(Source::Manual(manual.clone())), ManualClock(manual))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the one place that asks for the time")]
+    fn of_tokio(start: tokio::time::Instant) -> Mono {
+        let passed = tokio::time::Instant::now().saturating_duration_since(start);
+        Mono(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX))
+    }
+
     /// Monotonic time. Leases and ticks count on it; a step of the wall clock does not move it (docs/invariants.md C23).
     pub fn now(&self) -> Mono {
         match &self.0 {
             Source::System { start } => Mono(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)),
+            Source::Runtime { start, .. } => Self::of_tokio(*start),
             Source::Manual(manual) => manual.now.lock().0,
         }
     }
@@ -94,6 +109,7 @@ impl Clock {
                 let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 Wall(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
             }
+            Source::Runtime { start, wall } => wall.plus(Duration::from_nanos(Self::of_tokio(*start).0)),
             Source::Manual(manual) => manual.now.lock().1,
         }
     }
@@ -101,7 +117,7 @@ impl Clock {
     /// Resolves when the monotonic clock has reached `at`. Cancel-safe.
     pub fn sleep_until(&self, at: Mono) -> Pin<Box<dyn Future<Output = ()> + Send + 'static>> {
         match &self.0 {
-            Source::System { .. } => Box::pin(tokio::time::sleep(at.since(self.now()))),
+            Source::System { .. } | Source::Runtime { .. } => Box::pin(tokio::time::sleep(at.since(self.now()))),
             Source::Manual(manual) => {
                 let manual = manual.clone();
                 Box::pin(async move {
@@ -123,7 +139,7 @@ impl Clock {
     pub fn park_until(&self, at: Option<Mono>) {
         let Some(at) = at else { return std::thread::park() };
         match &self.0 {
-            Source::System { .. } => match at.since(self.now()) {
+            Source::System { .. } | Source::Runtime { .. } => match at.since(self.now()) {
                 Duration::ZERO => {}
                 wait => std::thread::park_timeout(wait),
             },
@@ -155,6 +171,7 @@ impl std::fmt::Debug for Clock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.0 {
             Source::System { .. } => "Clock(system)",
+            Source::Runtime { .. } => "Clock(runtime)",
             Source::Manual(_) => "Clock(manual)",
         })
     }

@@ -135,6 +135,7 @@ impl Host {
         // Half fixed, half by chance: nodes that failed together do not come back together.
         let jitter = Duration::from_micros(self.rng.below(u64::try_from(pause.as_micros()).unwrap_or(0) / 2 + 1));
         tokio::select! {
+            biased;
             () = self.clock.sleep(pause / 2 + jitter) => {}
             () = self.shutdown.stopped() => {}
         }

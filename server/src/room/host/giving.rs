@@ -72,6 +72,7 @@ async fn all_stored(host: &Arc<Host>, shard: &Arc<Shard>, fence: &Fence, number:
             return true;
         }
         tokio::select! {
+            biased;
             () = progress => {}
             changed = changes.changed() => {
                 if changed.is_err() {

@@ -24,6 +24,7 @@ pub(super) fn watch(host: &Arc<Host>) {
                 attaching::offer_kept(&inner, &shard);
             }
             tokio::select! {
+                biased;
                 changed = changes.changed() => {
                     if changed.is_err() {
                         return;

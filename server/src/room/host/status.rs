@@ -155,6 +155,7 @@ impl RoomHost {
                 handle.stop();
             }
             tokio::select! {
+                biased;
                 () = progress => {}
                 // A shard that was being given away when the end began goes without a word.
                 () = host.clock.sleep(STOP_LOOK) => {}

@@ -299,6 +299,7 @@ impl Actor {
         self.host.tasks.spawn("room task", Kind::PerConnection, async move {
             let report = super::super::tasks::Report::new(handle, epoch, id);
             tokio::select! {
+                biased;
                 value = task => report.done(value),
                 () = stop.stopped() => report.cancelled(),
             }

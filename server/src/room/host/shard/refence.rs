@@ -36,6 +36,7 @@ impl Writer {
                 _ => {}
             }
             tokio::select! {
+                biased;
                 changed = self.changes.changed() => {
                     if changed.is_err() {
                         return Fate::Ended;

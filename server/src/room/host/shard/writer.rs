@@ -315,6 +315,7 @@ impl Writer {
         // While nothing may be handed out, it looks again now and then: a lease that holds again tells nobody.
         let wait = if self.quiet { QUIET_PAUSE } else { wait };
         tokio::select! {
+            biased;
             () = self.shard.notify.notified() => {}
             changed = self.changes.changed() => {
                 if changed.is_err() {

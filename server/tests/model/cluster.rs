@@ -1,0 +1,630 @@
+//! A small cluster as a model: nodes with the real step machine of ownership, one shard with one room, the real store rules, messages
+//! that get lost or come late, crashes, pauses, a store that forgets, and a gateway that remembers the highest term it showed.
+//!
+//! Time is counted in steps; a pause is a node that does nothing while time goes on, so every node may pause at any moment.
+
+use std::collections::VecDeque;
+
+use tenure::{
+    ownership::model_check::{Effect, Event},
+    runtime::Wall,
+    store::{Command, Reply},
+};
+use tenure_shared::{IncarnationId, Term};
+
+use super::{
+    machine::{self, Machines, SHARD, mono},
+    room::{self, Room},
+    store::{START, STEP_MICROS, Stores, Without},
+};
+
+/// How much may happen.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Steps of time.
+    pub time: u8,
+    /// Calls that fail for their caller; the command stays on its way and may be carried out at any time or never.
+    pub lost: u8,
+    /// Answers that stay on their way while other things happen.
+    pub slow: u8,
+    pub crashes: u8,
+    /// Whether a crashed node comes back.
+    pub restarts: bool,
+    /// Nodes that are told to give their shards away, and nodes that leave at once.
+    pub drains: u8,
+    pub leaves: u8,
+    /// Things done in the room, each one commit.
+    pub works: u8,
+    /// Failovers of the store to an older state.
+    pub failovers: u8,
+    /// How many steps the clock of the new primary is behind.
+    pub behind: u8,
+    /// Whether a gateway watches terms.
+    pub gateway: bool,
+    /// Begin with the first node as owner, instead of with nobody registered.
+    pub owned: bool,
+    /// For so many steps at the beginning the owner sleeps, while the other does what is due at once, but for its last calls.
+    pub asleep: u8,
+    /// Heartbeats are messages of their own, which may be late.
+    pub beats: bool,
+    /// Nodes that never pause, as bits: time goes on when they have done what is due and heard the answers.
+    pub prompt: u8,
+}
+
+impl Bounds {
+    /// Nothing happens.
+    pub const NONE: Self = Self {
+        time: 0,
+        lost: 0,
+        slow: 0,
+        crashes: 0,
+        restarts: false,
+        drains: 0,
+        leaves: 0,
+        works: 0,
+        failovers: 0,
+        behind: 0,
+        gateway: false,
+        owned: false,
+        asleep: 0,
+        beats: false,
+        prompt: 0,
+    };
+}
+
+/// Rules of the owner that are taken out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Careless {
+    /// A thaw reads the claim instead of writing it.
+    pub thaw_by_read: bool,
+    /// The lease is counted from the answer to the heartbeat instead of from before it was sent.
+    pub counts_from_answer: bool,
+    /// What a gateway says of a higher term is not heard (F8, H7).
+    pub deaf: bool,
+    /// A world in memory goes on whoever owned the shard in between.
+    pub keeps_worlds: bool,
+}
+
+/// The model.
+pub struct Cluster {
+    pub bounds: Bounds,
+    pub careless: Careless,
+    pub stores: Stores,
+    pub machines: Machines,
+    pub nodes: u8,
+}
+
+/// What went wrong, as bits.
+pub const OVERWRITTEN: u16 = 1;
+pub const UNFENCED: u16 = 2;
+pub const SHARED_TERM: u16 = 4;
+pub const TERM_WENT_BACK: u16 = 8;
+pub const TWO_ACT: u16 = 16;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    pub now: u8,
+    pub rows: u32,
+    /// What the replica has, once it gets no more writes.
+    pub old: Option<u32>,
+    pub behind: u8,
+    pub nodes: Vec<Node>,
+    pub flights: Vec<Flight>,
+    pub left: Left,
+    /// Highest term that the gateway showed.
+    pub shown: u64,
+    /// Terms under which somebody acted.
+    pub terms: Vec<u64>,
+    pub wrong: u16,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// `None`: crashed.
+    pub machine: Option<u32>,
+    pub process: u8,
+    pub lives: u8,
+    pub acting: Option<u64>,
+    pub room: Option<Room>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Left {
+    pub lost: u8,
+    pub slow: u8,
+    pub crashes: u8,
+    pub drains: u8,
+    pub leaves: u8,
+    pub works: u8,
+    pub failovers: u8,
+}
+
+/// A command on its way, or its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Flight {
+    pub node: u8,
+    pub process: u8,
+    pub what: What,
+    pub command: u32,
+    pub sent: u8,
+    /// Somebody waits for the answer.
+    pub awaited: bool,
+    /// The store has answered.
+    pub answer: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum What {
+    /// An effect of the machine.
+    Own(u32),
+    /// A commit of the room.
+    Commit,
+}
+
+/// Which rows a failover takes back: members and the shard live in different slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Slots {
+    Members,
+    Shards,
+    Both,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    Advance,
+    Tick(u8),
+    /// The store carries a command out, and its answer arrives.
+    Serve(u8),
+    /// The store carries it out; the answer is on its way.
+    Slow(u8),
+    Answer(u8),
+    /// The caller gives up waiting; the command is still on its way.
+    Lose(u8),
+    Crash(u8),
+    Restart(u8),
+    Drain(u8),
+    /// Everything of the shard is stored: it is released.
+    Give(u8),
+    Leave(u8),
+    Load(u8),
+    Work(u8),
+    /// The replica gets no more writes.
+    Cut,
+    Failover(Slots),
+    /// The gateway gets a frame of the node.
+    Show(u8),
+}
+
+impl Cluster {
+    pub fn new(bounds: Bounds, without: Without, careless: Careless) -> Self {
+        Self { bounds, careless, stores: Stores::new(without), machines: Machines::default(), nodes: 2 }
+    }
+
+    fn micros(&self, state: &State) -> u64 {
+        START + u64::from(state.now.saturating_sub(state.behind)) * STEP_MICROS
+    }
+
+    pub fn start(&self) -> State {
+        let b = self.bounds;
+        let node = Node { machine: Some(self.machines.fresh(1)), ..Node::default() };
+        let mut state = State {
+            now: 0,
+            rows: self.stores.fresh(1),
+            old: None,
+            behind: 0,
+            nodes: vec![node; usize::from(self.nodes)],
+            flights: Vec::new(),
+            left: Left {
+                lost: b.lost,
+                slow: b.slow,
+                crashes: b.crashes,
+                drains: b.drains,
+                leaves: b.leaves,
+                works: b.works,
+                failovers: b.failovers,
+            },
+            shown: 0,
+            terms: Vec::new(),
+            wrong: 0,
+        };
+        if b.owned {
+            for node in 0..self.nodes {
+                self.event(&mut state, node, Event::Tick);
+                self.serve_all(&mut state);
+            }
+            self.load(&mut state, 0);
+        }
+        for _ in 0..b.asleep {
+            self.serve_all(&mut state);
+            self.advance(&mut state);
+            while state.nodes[1].machine.is_some_and(|machine| self.machines.view(machine).wake <= mono(state.now)) {
+                self.event(&mut state, 1, Event::Tick);
+            }
+        }
+        state
+    }
+
+    fn serve_all(&self, state: &mut State) {
+        while !state.flights.is_empty() {
+            self.serve(state, 0);
+        }
+    }
+
+    /// What a machine hears, and what follows from it. Reads, and what a late arrival would not change, are answered at once.
+    pub fn event(&self, state: &mut State, node: u8, event: Event) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let Some(machine) = state.nodes[usize::from(node)].machine else { return };
+            let (after, effects) = self.machines.step(machine, state.now, self.machines.events.put_debug(event));
+            state.nodes[usize::from(node)].machine = Some(after);
+            for effect in effects.iter() {
+                let flight = self.flight(state, node, *effect);
+                if self.is_message(&self.machines.effects.get(*effect)) {
+                    self.put(state, flight);
+                } else {
+                    let answer = self.apply(state, &flight);
+                    events.push_back(self.told(state, *effect, &flight, answer));
+                }
+            }
+            self.observe(state, node);
+            room::follow(self, state, node);
+        }
+    }
+
+    fn is_message(&self, effect: &Effect) -> bool {
+        match effect {
+            Effect::Acquire { .. } | Effect::Release { .. } | Effect::Deregister { .. } => true,
+            Effect::Beat { .. } => self.bounds.beats,
+            _ => false,
+        }
+    }
+
+    fn name(node: u8) -> String {
+        char::from(b'a' + node).to_string()
+    }
+
+    fn flight(&self, state: &mut State, node: u8, number: u32) -> Flight {
+        let effect = self.machines.effects.get(number);
+        let this = &mut state.nodes[usize::from(node)];
+        if *effect == Effect::Register {
+            this.lives += 1;
+        }
+        let register = IncarnationId::new(&format!("{}{}", Self::name(node), this.lives)).expect("a name");
+        let mut command = machine::command(&Self::name(node), &effect, &register);
+        if self.careless.thaw_by_read
+            && let Command::Acquire { key, caller, seen: Some((Some(holder), _)), .. } = &command
+            && caller == holder
+        {
+            command = Command::Claim { key: key.clone() };
+        }
+        Flight {
+            node,
+            process: this.process,
+            what: What::Own(number),
+            command: self.stores.commands.put_debug(command),
+            sent: state.now,
+            awaited: true,
+            answer: None,
+        }
+    }
+
+    pub fn put(&self, state: &mut State, flight: Flight) {
+        let at = state.flights.partition_point(|other| *other < flight);
+        state.flights.insert(at, flight);
+    }
+
+    /// The store does it; the answer.
+    fn apply(&self, state: &mut State, flight: &Flight) -> u32 {
+        let command = self.stores.commands.get(flight.command);
+        let before = state.rows;
+        let (after, answer) = self.stores.apply(before, flight.command, self.micros(state));
+        if let (Command::Commit { fence, .. }, true) = (&*command, before != after) {
+            let claim = self.stores.claim(before, SHARD);
+            if claim != Some((Some(fence.incarnation().clone()), fence.term())) {
+                state.wrong |= UNFENCED;
+            }
+            let (was, is) = (room::stored(self, before), room::stored(self, after));
+            if !is.starts_with(&was) {
+                state.wrong |= OVERWRITTEN;
+            }
+        }
+        state.rows = after;
+        answer
+    }
+
+    fn carry_out(&self, state: &mut State, flight: Flight) {
+        let answer = self.apply(state, &flight);
+        if flight.awaited {
+            self.answer(state, &flight, answer);
+        }
+    }
+
+    fn serve(&self, state: &mut State, index: u8) {
+        let flight = state.flights.remove(usize::from(index));
+        match flight.answer {
+            Some(answer) => self.answer(state, &flight, answer),
+            None => self.carry_out(state, flight),
+        }
+    }
+
+    fn answer(&self, state: &mut State, flight: &Flight, answer: u32) {
+        let node = &state.nodes[usize::from(flight.node)];
+        if node.machine.is_none() || node.process != flight.process {
+            return;
+        }
+        match flight.what {
+            What::Own(effect) => {
+                let event = self.told(state, effect, flight, answer);
+                self.event(state, flight.node, event);
+            }
+            What::Commit => room::answered(self, state, flight, &self.stores.answers.get(answer)),
+        }
+    }
+
+    fn told(&self, state: &State, effect: u32, flight: &Flight, answer: u32) -> Event {
+        let (effect, answer) = (self.machines.effects.get(effect), self.stores.answers.get(answer));
+        let command = self.stores.commands.get(flight.command);
+        if let (Command::Claim { .. }, Effect::Acquire { shard, caller, seen, .. }) = (&*command, &*effect) {
+            // The careless thaw: still as it was, so nothing happened.
+            return match &*answer {
+                Ok(Reply::Claim(Some(claim))) if Some((claim.holder.clone(), claim.term)) == *seen => {
+                    Event::Granted { shard: *shard, incarnation: caller.clone(), seen: seen.clone(), term: claim.term }
+                }
+                _ => machine::failed(&effect),
+            };
+        }
+        let counted = if self.careless.counts_from_answer { state.now } else { flight.sent };
+        machine::event(&effect, &command, mono(counted), Wall(self.micros(state)), &answer)
+    }
+
+    fn lose(&self, state: &mut State, index: u8) {
+        let mut flight = state.flights.remove(usize::from(index));
+        flight.awaited = false;
+        let waits = flight.clone();
+        let command = self.stores.commands.get(flight.command);
+        if !command.is_read() {
+            self.put(state, flight);
+        }
+        match waits.what {
+            What::Own(effect) => {
+                let event = machine::failed(&self.machines.effects.get(effect));
+                self.event(state, waits.node, event);
+            }
+            // The same number and the same batch again.
+            What::Commit => room::again(self, state, &waits),
+        }
+    }
+
+    /// Who acts now, and whether it may.
+    fn observe(&self, state: &mut State, node: u8) {
+        let now = mono(state.now);
+        let this = &mut state.nodes[usize::from(node)];
+        let view = this.machine.map(|machine| self.machines.view(machine));
+        let acts = view.filter(|view| now < view.acts_until).and_then(|view| view.holding).map(|(term, _)| term.0);
+        if acts == this.acting {
+            return;
+        }
+        this.acting = acts;
+        let Some(term) = acts else { return };
+        if state.terms.contains(&term) {
+            state.wrong |= SHARED_TERM;
+        }
+        if state.terms.last().is_some_and(|last| *last > term) && self.bounds.failovers == 0 {
+            state.wrong |= TERM_WENT_BACK;
+        }
+        let at = state.terms.partition_point(|other| *other < term);
+        state.terms.insert(at, term);
+        let acting = state.nodes.iter().filter(|node| node.acting.is_some()).count();
+        if acting > 1 && self.bounds.failovers == 0 {
+            state.wrong |= TWO_ACT;
+        }
+    }
+
+    pub fn load(&self, state: &mut State, node: u8) {
+        room::load(self, state, node);
+    }
+
+    fn advance(&self, state: &mut State) {
+        state.now += 1;
+        for node in 0..self.nodes {
+            self.observe(state, node);
+        }
+    }
+
+    /// A failover: rows of the slots are as the replica has them.
+    fn failover(&self, state: &mut State, slots: Slots) {
+        let Some(old) = state.old.take() else { return };
+        let of_members = |key: &[u8]| key.starts_with(b"member/") || key.starts_with(b"tombstone/");
+        state.rows = match slots {
+            Slots::Both => old,
+            Slots::Members => self.stores.forget(state.rows, old, of_members),
+            Slots::Shards => self.stores.forget(state.rows, old, |key| !of_members(key)),
+        };
+        state.behind = self.bounds.behind;
+        state.left.failovers -= 1;
+        // It takes its time.
+        self.advance(state);
+    }
+
+    pub fn actions_of(&self, state: &State, actions: &mut Vec<Action>) {
+        let left = &state.left;
+        for (index, flight) in state.flights.iter().enumerate() {
+            let index = u8::try_from(index).expect("few flights");
+            if flight.answer.is_some() {
+                actions.push(Action::Answer(index));
+                continue;
+            }
+            actions.push(Action::Serve(index));
+            if flight.awaited && left.lost > 0 {
+                actions.push(Action::Lose(index));
+            }
+            if flight.awaited && left.slow > 0 {
+                actions.push(Action::Slow(index));
+            }
+        }
+        for (index, node) in state.nodes.iter().enumerate() {
+            let index = u8::try_from(index).expect("few nodes");
+            let Some(machine) = node.machine else {
+                if self.bounds.restarts {
+                    actions.push(Action::Restart(index));
+                }
+                continue;
+            };
+            if self.machines.view(machine).wake <= mono(state.now) {
+                actions.push(Action::Tick(index));
+            }
+            if left.crashes > 0 {
+                actions.push(Action::Crash(index));
+            }
+            let view = self.machines.view(machine);
+            if left.drains > 0 && node.acting.is_some() {
+                actions.push(Action::Drain(index));
+            }
+            if view.gives && node.acting.is_some() && node.room.as_ref().is_none_or(|room| room.pending.is_none()) {
+                actions.push(Action::Give(index));
+            }
+            // The first node never leaves: it is the one that comes back to what it held.
+            if left.leaves > 0 && index > 0 && node.acting.is_some() {
+                actions.push(Action::Leave(index));
+            }
+            if node.acting.is_some() && self.bounds.works > 0 && node.room.is_none() {
+                actions.push(Action::Load(index));
+            }
+            if left.works > 0 && room::may_work(node) {
+                actions.push(Action::Work(index));
+            }
+            if self.bounds.gateway && node.acting.is_some_and(|term| term != state.shown) {
+                actions.push(Action::Show(index));
+            }
+        }
+        if left.failovers > 0 {
+            match state.old {
+                None => actions.push(Action::Cut),
+                Some(_) => actions.extend([Slots::Members, Slots::Shards, Slots::Both].map(Action::Failover)),
+            }
+        }
+        let never_pauses = |node: u8| self.bounds.prompt & (1 << node) != 0;
+        let due = |action: &Action| match action {
+            Action::Serve(index) | Action::Answer(index) => never_pauses(state.flights[usize::from(*index)].node),
+            Action::Tick(node) | Action::Show(node) | Action::Load(node) => never_pauses(*node),
+            _ => false,
+        };
+        if state.now < self.bounds.time && !actions.iter().any(due) {
+            actions.push(Action::Advance);
+        }
+    }
+
+    pub fn next(&self, last: &State, action: Action) -> State {
+        let mut state = last.clone();
+        match action {
+            Action::Advance => self.advance(&mut state),
+            Action::Tick(node) => self.event(&mut state, node, Event::Tick),
+            Action::Serve(index) | Action::Answer(index) => self.serve(&mut state, index),
+            Action::Slow(index) => {
+                state.left.slow -= 1;
+                let mut flight = state.flights.remove(usize::from(index));
+                flight.answer = Some(self.apply(&mut state, &flight));
+                self.put(&mut state, flight);
+            }
+            Action::Lose(index) => {
+                state.left.lost -= 1;
+                self.lose(&mut state, index);
+            }
+            Action::Crash(node) => {
+                state.left.crashes -= 1;
+                self.end(&mut state, node);
+            }
+            Action::Restart(node) => {
+                let this = &mut state.nodes[usize::from(node)];
+                this.machine = Some(self.machines.fresh(1));
+                this.process += 1;
+            }
+            Action::Leave(node) => {
+                state.left.leaves -= 1;
+                // What it sends at its end is on its way; it waits for nothing.
+                self.event(&mut state, node, Event::Leave);
+                self.end(&mut state, node);
+            }
+            Action::Drain(node) => {
+                state.left.drains -= 1;
+                self.event(&mut state, node, Event::Drain);
+            }
+            Action::Give(node) => {
+                let this = &mut state.nodes[usize::from(node)];
+                this.room = None;
+                if let Some(term) = this.acting {
+                    self.event(&mut state, node, Event::Gave { shard: SHARD, term: Term(term) });
+                }
+            }
+            Action::Load(node) => self.load(&mut state, node),
+            Action::Work(node) => {
+                state.left.works -= 1;
+                room::work(self, &mut state, node);
+            }
+            Action::Cut => state.old = Some(state.rows),
+            Action::Failover(slots) => self.failover(&mut state, slots),
+            Action::Show(node) => self.show(&mut state, node),
+        }
+        state
+    }
+
+    fn end(&self, state: &mut State, node: u8) {
+        let this = &mut state.nodes[usize::from(node)];
+        *this = Node { process: this.process, lives: this.lives, ..Node::default() };
+        let stores = &self.stores;
+        state.flights.retain_mut(|flight| {
+            let own = flight.node == node;
+            flight.awaited &= !own;
+            !own || flight.answer.is_none() && !stores.commands.get(flight.command).is_read()
+        });
+        state.flights.sort_unstable();
+    }
+
+    fn show(&self, state: &mut State, node: u8) {
+        let Some(term) = state.nodes[usize::from(node)].acting else { return };
+        if term >= state.shown {
+            state.shown = term;
+        } else if !self.careless.deaf {
+            let seen = Term(state.shown);
+            self.event(state, node, Event::TermSeen { shard: SHARD, term: seen });
+        }
+    }
+
+    /// Somebody owns the shard, its room is there, nothing waits, and the gateway shows what it sends.
+    pub fn is_well(&self, state: &State) -> bool {
+        state.nodes.iter().any(|node| {
+            let room = self.bounds.works == 0 || node.room.as_ref().is_some_and(|room| room.pending.is_none());
+            room && node.acting.is_some_and(|term| term >= state.shown || !self.bounds.gateway)
+        })
+    }
+
+    /// Whether an ordinary course of events, without new faults, leads to where all is well and stays.
+    pub fn recovers(&self, state: &State, steps: u8) -> bool {
+        let mut state = state.clone();
+        state.left = Left::default();
+        if state.nodes.iter().all(|node| node.machine.is_none()) {
+            state = self.next(&state, Action::Restart(0));
+        }
+        let mut well = false;
+        for _ in 0..steps {
+            for _ in 0..400 {
+                let mut actions = Vec::new();
+                self.actions_of(&state, &mut actions);
+                let Some(action) =
+                    actions.into_iter().find(|action| !matches!(action, Action::Advance | Action::Restart(_)))
+                else {
+                    break;
+                };
+                state = self.next(&state, action);
+            }
+            well = self.is_well(&state);
+            self.advance(&mut state);
+        }
+        well
+    }
+
+    pub fn is_fault(action: Action) -> bool {
+        use Action::{Crash, Cut, Drain, Failover, Leave, Lose, Slow};
+        matches!(action, Lose(_) | Drain(_) | Slow(_) | Crash(_) | Leave(_) | Cut | Failover(_))
+    }
+}

@@ -1,0 +1,14 @@
+//! Models of small clusters for `model_check.rs`: the real store rules and the real step machine of ownership, all interleavings.
+
+pub mod cluster;
+pub mod graph;
+pub mod intern;
+pub mod machine;
+pub mod room;
+pub mod store;
+
+mod commits;
+mod failover;
+mod gateways;
+mod inputs;
+mod lease;

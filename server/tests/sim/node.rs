@@ -1,0 +1,291 @@
+//! A simulated node: the real ownership and the real room host, rooms as tasks, and links to gateways that are slow and may be cut.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tenure::{
+    link::{Downlink, Node as _, ToGateway, ToNode, Uplink},
+    ownership::{LeaseThread, Options, Ownership, Times},
+    room::host::{Activity, Busy, Executor, HostConfig, HostParts, Next, RoomHost, Wake},
+    runtime::{Shutdown, Tasks, mailbox::Refused},
+    store::MemberInfo,
+    timers::RewardBook,
+};
+use tokio::sync::{Notify, mpsc};
+
+use crate::{
+    bot::Gateway,
+    cluster::{SHARDS, Sim},
+    lab,
+    net::Net,
+    store::Client,
+};
+
+/// Messages on a link.
+const LINK: usize = 4_096;
+
+/// Rooms as tasks of the simulation.
+struct RoomTasks {
+    net: Arc<Net>,
+    node: usize,
+    stopped: Arc<AtomicBool>,
+    wakeups: Arc<AtomicU64>,
+}
+
+struct Waker(Notify);
+
+impl Wake for Waker {
+    fn wake(&self) {
+        self.0.notify_one();
+    }
+}
+
+impl Executor for RoomTasks {
+    fn spawn(&self, _: Arc<str>, mut activity: Box<dyn Activity>) -> Arc<dyn Wake> {
+        let waker = Arc::new(Waker(Notify::new()));
+        let (net, node, stopped, wakeups, woken) =
+            (self.net.clone(), self.node, self.stopped.clone(), self.wakeups.clone(), waker.clone());
+        tokio::spawn(async move {
+            loop {
+                net.awake(node).await;
+                if stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                wakeups.fetch_add(1, Ordering::Relaxed);
+                match activity.run(net.clock.now()) {
+                    Next::Done => return,
+                    Next::Wait => woken.0.notified().await,
+                    Next::At(at) => {
+                        tokio::select! {
+                            biased;
+                            () = woken.0.notified() => {}
+                            () = net.clock.sleep_until(at) => {}
+                        }
+                    }
+                }
+            }
+        });
+        waker
+    }
+
+    fn busy(&self) -> Vec<Busy> {
+        Vec::new()
+    }
+
+    fn wakeups(&self) -> u64 {
+        self.wakeups.load(Ordering::Relaxed)
+    }
+
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A life of a node.
+pub struct Node {
+    pub host: Arc<RoomHost>,
+    pub ownership: Ownership,
+    tasks: Tasks,
+    dead: Arc<AtomicBool>,
+    links: Mutex<BTreeMap<usize, Arc<Link>>>,
+    pub index: usize,
+    pub life: u64,
+}
+
+pub fn times() -> Times {
+    Times {
+        ttl: Duration::from_millis(1_500),
+        heartbeat: Duration::from_millis(400),
+        deadline: Duration::from_millis(300),
+        margin: Duration::from_millis(250),
+        claim_check: Duration::from_millis(2_000),
+    }
+}
+
+fn config() -> HostConfig {
+    HostConfig {
+        shards: SHARDS,
+        checkpoint_every: Duration::from_millis(400),
+        idle_after: Duration::from_secs(600),
+        retry_delay: Duration::from_millis(50),
+        // Nothing here runs on a thread.
+        stall_after: Duration::from_secs(86_400),
+        ..HostConfig::default()
+    }
+}
+
+impl Node {
+    /// A new life; `None` when the store did not let it in.
+    pub async fn start(sim: &Sim, index: usize, life: u64) -> Option<Arc<Self>> {
+        let dead = Arc::new(AtomicBool::new(false));
+        let store = Client::open(&sim.store, index, life, dead.clone());
+        let tasks = Tasks::new(Shutdown::new());
+        let rng = sim.net.rng(&format!("node {index} {life}"));
+        let name = format!("n{index}");
+        let info = MemberInfo {
+            node: name.clone(),
+            roles: vec!["room".to_owned()],
+            version: String::new(),
+            revision: 0,
+            link: name,
+            public_url: String::new(),
+            zone_data: String::new(),
+        };
+        let options = Options { shards: SHARDS, times: times(), thread: LeaseThread::Task, ..Options::default() };
+        let clock = sim.net.clock.clone();
+        let started = Ownership::start(store.clone(), clock.clone(), rng.clone(), options, info, &tasks).await;
+        let Ok(ownership) = started else {
+            dead.store(true, Ordering::SeqCst);
+            return None;
+        };
+        let stopped = Arc::new(AtomicBool::new(false));
+        let executor = RoomTasks { net: sim.net.clone(), node: index, stopped, wakeups: Arc::default() };
+        let host = RoomHost::start(HostParts {
+            kinds: vec![lab::kind(&sim.views, &sim.outside)],
+            store,
+            ownership: ownership.clone(),
+            clock,
+            rng,
+            config: config(),
+            book: Arc::new(RewardBook::empty()),
+            tasks: tasks.clone(),
+            executor: Some(Arc::new(executor)),
+            kill: Box::new(|room: &str| eprintln!("{room} hangs")),
+        });
+        let host = Arc::new(host.expect("a host"));
+        Some(Arc::new(Self { host, ownership, tasks, dead, links: Mutex::default(), index, life }))
+    }
+
+    /// As kill -9: nothing more is sent. What was sent may still arrive.
+    pub fn crash(&self) {
+        self.dead.store(true, Ordering::SeqCst);
+        self.tasks.shutdown().stop();
+        for (_, link) in std::mem::take(&mut *self.links.lock().expect("links")) {
+            link.cut();
+        }
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::SeqCst)
+    }
+
+    /// The link of a gateway, opened if there is none.
+    pub fn link(self: &Arc<Self>, gateway: &Arc<Gateway>, net: &Arc<Net>) -> Arc<Link> {
+        let mut links = self.links.lock().expect("links");
+        if let Some(link) = links.get(&gateway.index).filter(|link| !link.is_cut()) {
+            return link.clone();
+        }
+        let link = Link::open(self, gateway, net);
+        links.insert(gateway.index, link.clone());
+        link
+    }
+
+    pub fn cut(&self, gateway: usize) {
+        if let Some(link) = self.links.lock().expect("links").remove(&gateway) {
+            link.cut();
+        }
+    }
+}
+
+/// A link between a gateway and a life of a node.
+pub struct Link {
+    up: mpsc::Sender<ToNode>,
+    gone: Shutdown,
+    pub node: usize,
+    pub life: u64,
+}
+
+struct Down {
+    to: mpsc::Sender<ToGateway>,
+    gone: Shutdown,
+}
+
+impl Downlink for Down {
+    fn send(&self, message: ToGateway) -> Result<(), Refused<ToGateway>> {
+        if self.gone.is_stopped() {
+            return Err(Refused::Closed(message));
+        }
+        self.to.try_send(message).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(message) => Refused::Full(message),
+            mpsc::error::TrySendError::Closed(message) => Refused::Closed(message),
+        })
+    }
+}
+
+impl Link {
+    fn open(node: &Arc<Node>, gateway: &Arc<Gateway>, net: &Arc<Net>) -> Arc<Self> {
+        let (up, mut sent) = mpsc::channel::<ToNode>(LINK);
+        let (to, mut said) = mpsc::channel::<ToGateway>(LINK);
+        let gone = Shutdown::new();
+        let uplink: Arc<dyn Uplink> = node.host.connect(Arc::new(Down { to, gone: gone.clone() }));
+        let link = Arc::new(Self { up, gone: gone.clone(), node: node.index, life: node.life });
+        let rng = net.rng(&format!("link {} {} {}", node.index, node.life, gateway.index));
+
+        let (clock, net_up, index, down_rng) = (net.clock.clone(), net.clone(), node.index, rng.fork());
+        let gone_up = gone.clone();
+        tokio::spawn(async move {
+            loop {
+                let message = tokio::select! {
+                    biased;
+                    () = gone_up.stopped() => return,
+                    message = sent.recv() => message,
+                };
+                let Some(message) = message else { return };
+                clock.sleep(Duration::from_micros(100 + rng.below(2_000))).await;
+                net_up.awake(index).await;
+                let mut message = message;
+                loop {
+                    if gone_up.is_stopped() {
+                        return;
+                    }
+                    match uplink.send(message) {
+                        Ok(()) => break,
+                        Err(Refused::Full(back)) => message = back,
+                        Err(Refused::Closed(_)) => break,
+                    }
+                    clock.sleep(Duration::from_millis(2)).await;
+                }
+            }
+        });
+
+        let (gateway, net) = (gateway.clone(), net.clone());
+        let (node, life) = (node.index, node.life);
+        tokio::spawn(async move {
+            loop {
+                let message = tokio::select! {
+                    biased;
+                    () = gone.stopped() => break,
+                    message = said.recv() => message,
+                };
+                let Some(message) = message else { break };
+                net.clock.sleep(Duration::from_micros(100 + down_rng.below(12_000))).await;
+                net.awake(node).await;
+                if gone.is_stopped() {
+                    break;
+                }
+                gateway.hear(node, life, message);
+            }
+            gone.stop();
+            gateway.broken(node, life);
+        });
+        link
+    }
+
+    pub fn send(&self, message: ToNode) -> bool {
+        !self.is_cut() && self.up.try_send(message).is_ok()
+    }
+
+    pub fn is_cut(&self) -> bool {
+        self.gone.is_stopped()
+    }
+
+    pub fn cut(&self) {
+        self.gone.stop();
+    }
+}

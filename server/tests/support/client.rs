@@ -258,7 +258,8 @@ impl Player {
                 | ServerMessage::Message { .. }
                 | ServerMessage::Pong { .. }
                 | ServerMessage::Move { .. }
-                | ServerMessage::RolledBack { .. } => {}
+                | ServerMessage::RolledBack { .. }
+                | ServerMessage::Renewed { .. } => {}
             }
         }
     }

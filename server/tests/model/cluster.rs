@@ -12,78 +12,12 @@ use tenure::{
 };
 use tenure_shared::{IncarnationId, Term};
 
+pub use super::parts::*;
 use super::{
     machine::{self, Machines, SHARD, mono},
-    room::{self, Room},
+    room,
     store::{START, STEP_MICROS, Stores, Without},
 };
-
-/// How much may happen.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Steps of time.
-    pub time: u8,
-    /// Calls that fail for their caller; the command stays on its way and may be carried out at any time or never.
-    pub lost: u8,
-    /// Answers that stay on their way while other things happen.
-    pub slow: u8,
-    pub crashes: u8,
-    /// Whether a crashed node comes back.
-    pub restarts: bool,
-    /// Nodes that are told to give their shards away, and nodes that leave at once.
-    pub drains: u8,
-    pub leaves: u8,
-    /// Things done in the room, each one commit.
-    pub works: u8,
-    /// Failovers of the store to an older state.
-    pub failovers: u8,
-    /// How many steps the clock of the new primary is behind.
-    pub behind: u8,
-    /// Whether a gateway watches terms.
-    pub gateway: bool,
-    /// Begin with the first node as owner, instead of with nobody registered.
-    pub owned: bool,
-    /// For so many steps at the beginning the owner sleeps, while the other does what is due at once, but for its last calls.
-    pub asleep: u8,
-    /// Heartbeats are messages of their own, which may be late.
-    pub beats: bool,
-    /// Nodes that never pause, as bits: time goes on when they have done what is due and heard the answers.
-    pub prompt: u8,
-}
-
-impl Bounds {
-    /// Nothing happens.
-    pub const NONE: Self = Self {
-        time: 0,
-        lost: 0,
-        slow: 0,
-        crashes: 0,
-        restarts: false,
-        drains: 0,
-        leaves: 0,
-        works: 0,
-        failovers: 0,
-        behind: 0,
-        gateway: false,
-        owned: false,
-        asleep: 0,
-        beats: false,
-        prompt: 0,
-    };
-}
-
-/// Rules of the owner that are taken out.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Careless {
-    /// A thaw reads the claim instead of writing it.
-    pub thaw_by_read: bool,
-    /// The lease is counted from the answer to the heartbeat instead of from before it was sent.
-    pub counts_from_answer: bool,
-    /// What a gateway says of a higher term is not heard (F8, H7).
-    pub deaf: bool,
-    /// A world in memory goes on whoever owned the shard in between.
-    pub keeps_worlds: bool,
-}
 
 /// The model.
 pub struct Cluster {
@@ -92,107 +26,6 @@ pub struct Cluster {
     pub stores: Stores,
     pub machines: Machines,
     pub nodes: u8,
-}
-
-/// What went wrong, as bits.
-pub const OVERWRITTEN: u16 = 1;
-pub const UNFENCED: u16 = 2;
-pub const SHARED_TERM: u16 = 4;
-pub const TERM_WENT_BACK: u16 = 8;
-pub const TWO_ACT: u16 = 16;
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct State {
-    pub now: u8,
-    pub rows: u32,
-    /// What the replica has, once it gets no more writes.
-    pub old: Option<u32>,
-    pub behind: u8,
-    pub nodes: Vec<Node>,
-    pub flights: Vec<Flight>,
-    pub left: Left,
-    /// Highest term that the gateway showed.
-    pub shown: u64,
-    /// Terms under which somebody acted.
-    pub terms: Vec<u64>,
-    pub wrong: u16,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Node {
-    /// `None`: crashed.
-    pub machine: Option<u32>,
-    pub process: u8,
-    pub lives: u8,
-    pub acting: Option<u64>,
-    pub room: Option<Room>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Left {
-    pub lost: u8,
-    pub slow: u8,
-    pub crashes: u8,
-    pub drains: u8,
-    pub leaves: u8,
-    pub works: u8,
-    pub failovers: u8,
-}
-
-/// A command on its way, or its answer.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Flight {
-    pub node: u8,
-    pub process: u8,
-    pub what: What,
-    pub command: u32,
-    pub sent: u8,
-    /// Somebody waits for the answer.
-    pub awaited: bool,
-    /// The store has answered.
-    pub answer: Option<u32>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum What {
-    /// An effect of the machine.
-    Own(u32),
-    /// A commit of the room.
-    Commit,
-}
-
-/// Which rows a failover takes back: members and the shard live in different slots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Slots {
-    Members,
-    Shards,
-    Both,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
-    Advance,
-    Tick(u8),
-    /// The store carries a command out, and its answer arrives.
-    Serve(u8),
-    /// The store carries it out; the answer is on its way.
-    Slow(u8),
-    Answer(u8),
-    /// The caller gives up waiting; the command is still on its way.
-    Lose(u8),
-    Crash(u8),
-    Restart(u8),
-    Drain(u8),
-    /// Everything of the shard is stored: it is released.
-    Give(u8),
-    Leave(u8),
-    Load(u8),
-    Work(u8),
-    /// The replica gets no more writes.
-    Cut,
-    Failover(Slots),
-    /// The gateway gets a frame of the node.
-    Show(u8),
 }
 
 impl Cluster {
@@ -314,7 +147,7 @@ impl Cluster {
     }
 
     /// The store does it; the answer.
-    fn apply(&self, state: &mut State, flight: &Flight) -> u32 {
+    pub fn apply(&self, state: &mut State, flight: &Flight) -> u32 {
         let command = self.stores.commands.get(flight.command);
         let before = state.rows;
         let (after, answer) = self.stores.apply(before, flight.command, self.micros(state));
@@ -332,18 +165,18 @@ impl Cluster {
         answer
     }
 
-    fn carry_out(&self, state: &mut State, flight: Flight) {
-        let answer = self.apply(state, &flight);
+    fn carry_out(&self, state: &mut State, flight: &Flight) {
+        let answer = self.apply(state, flight);
         if flight.awaited {
-            self.answer(state, &flight, answer);
+            self.answer(state, flight, answer);
         }
     }
 
-    fn serve(&self, state: &mut State, index: u8) {
+    pub fn serve(&self, state: &mut State, index: u8) {
         let flight = state.flights.remove(usize::from(index));
         match flight.answer {
             Some(answer) => self.answer(state, &flight, answer),
-            None => self.carry_out(state, flight),
+            None => self.carry_out(state, &flight),
         }
     }
 
@@ -377,7 +210,7 @@ impl Cluster {
         machine::event(&effect, &command, mono(counted), Wall(self.micros(state)), &answer)
     }
 
-    fn lose(&self, state: &mut State, index: u8) {
+    pub fn lose(&self, state: &mut State, index: u8) {
         let mut flight = state.flights.remove(usize::from(index));
         flight.awaited = false;
         let waits = flight.clone();
@@ -424,7 +257,7 @@ impl Cluster {
         room::load(self, state, node);
     }
 
-    fn advance(&self, state: &mut State) {
+    pub fn advance(&self, state: &mut State) {
         state.now += 1;
         for node in 0..self.nodes {
             self.observe(state, node);
@@ -432,7 +265,7 @@ impl Cluster {
     }
 
     /// A failover: rows of the slots are as the replica has them.
-    fn failover(&self, state: &mut State, slots: Slots) {
+    pub fn failover(&self, state: &mut State, slots: Slots) {
         let Some(old) = state.old.take() else { return };
         let of_members = |key: &[u8]| key.starts_with(b"member/") || key.starts_with(b"tombstone/");
         state.rows = match slots {
@@ -446,129 +279,7 @@ impl Cluster {
         self.advance(state);
     }
 
-    pub fn actions_of(&self, state: &State, actions: &mut Vec<Action>) {
-        let left = &state.left;
-        for (index, flight) in state.flights.iter().enumerate() {
-            let index = u8::try_from(index).expect("few flights");
-            if flight.answer.is_some() {
-                actions.push(Action::Answer(index));
-                continue;
-            }
-            actions.push(Action::Serve(index));
-            if flight.awaited && left.lost > 0 {
-                actions.push(Action::Lose(index));
-            }
-            if flight.awaited && left.slow > 0 {
-                actions.push(Action::Slow(index));
-            }
-        }
-        for (index, node) in state.nodes.iter().enumerate() {
-            let index = u8::try_from(index).expect("few nodes");
-            let Some(machine) = node.machine else {
-                if self.bounds.restarts {
-                    actions.push(Action::Restart(index));
-                }
-                continue;
-            };
-            if self.machines.view(machine).wake <= mono(state.now) {
-                actions.push(Action::Tick(index));
-            }
-            if left.crashes > 0 {
-                actions.push(Action::Crash(index));
-            }
-            let view = self.machines.view(machine);
-            if left.drains > 0 && node.acting.is_some() {
-                actions.push(Action::Drain(index));
-            }
-            if view.gives && node.acting.is_some() && node.room.as_ref().is_none_or(|room| room.pending.is_none()) {
-                actions.push(Action::Give(index));
-            }
-            // The first node never leaves: it is the one that comes back to what it held.
-            if left.leaves > 0 && index > 0 && node.acting.is_some() {
-                actions.push(Action::Leave(index));
-            }
-            if node.acting.is_some() && self.bounds.works > 0 && node.room.is_none() {
-                actions.push(Action::Load(index));
-            }
-            if left.works > 0 && room::may_work(node) {
-                actions.push(Action::Work(index));
-            }
-            if self.bounds.gateway && node.acting.is_some_and(|term| term != state.shown) {
-                actions.push(Action::Show(index));
-            }
-        }
-        if left.failovers > 0 {
-            match state.old {
-                None => actions.push(Action::Cut),
-                Some(_) => actions.extend([Slots::Members, Slots::Shards, Slots::Both].map(Action::Failover)),
-            }
-        }
-        let never_pauses = |node: u8| self.bounds.prompt & (1 << node) != 0;
-        let due = |action: &Action| match action {
-            Action::Serve(index) | Action::Answer(index) => never_pauses(state.flights[usize::from(*index)].node),
-            Action::Tick(node) | Action::Show(node) | Action::Load(node) => never_pauses(*node),
-            _ => false,
-        };
-        if state.now < self.bounds.time && !actions.iter().any(due) {
-            actions.push(Action::Advance);
-        }
-    }
-
-    pub fn next(&self, last: &State, action: Action) -> State {
-        let mut state = last.clone();
-        match action {
-            Action::Advance => self.advance(&mut state),
-            Action::Tick(node) => self.event(&mut state, node, Event::Tick),
-            Action::Serve(index) | Action::Answer(index) => self.serve(&mut state, index),
-            Action::Slow(index) => {
-                state.left.slow -= 1;
-                let mut flight = state.flights.remove(usize::from(index));
-                flight.answer = Some(self.apply(&mut state, &flight));
-                self.put(&mut state, flight);
-            }
-            Action::Lose(index) => {
-                state.left.lost -= 1;
-                self.lose(&mut state, index);
-            }
-            Action::Crash(node) => {
-                state.left.crashes -= 1;
-                self.end(&mut state, node);
-            }
-            Action::Restart(node) => {
-                let this = &mut state.nodes[usize::from(node)];
-                this.machine = Some(self.machines.fresh(1));
-                this.process += 1;
-            }
-            Action::Leave(node) => {
-                state.left.leaves -= 1;
-                // What it sends at its end is on its way; it waits for nothing.
-                self.event(&mut state, node, Event::Leave);
-                self.end(&mut state, node);
-            }
-            Action::Drain(node) => {
-                state.left.drains -= 1;
-                self.event(&mut state, node, Event::Drain);
-            }
-            Action::Give(node) => {
-                let this = &mut state.nodes[usize::from(node)];
-                this.room = None;
-                if let Some(term) = this.acting {
-                    self.event(&mut state, node, Event::Gave { shard: SHARD, term: Term(term) });
-                }
-            }
-            Action::Load(node) => self.load(&mut state, node),
-            Action::Work(node) => {
-                state.left.works -= 1;
-                room::work(self, &mut state, node);
-            }
-            Action::Cut => state.old = Some(state.rows),
-            Action::Failover(slots) => self.failover(&mut state, slots),
-            Action::Show(node) => self.show(&mut state, node),
-        }
-        state
-    }
-
-    fn end(&self, state: &mut State, node: u8) {
+    pub fn end(&self, state: &mut State, node: u8) {
         let this = &mut state.nodes[usize::from(node)];
         *this = Node { process: this.process, lives: this.lives, ..Node::default() };
         let stores = &self.stores;
@@ -580,7 +291,7 @@ impl Cluster {
         state.flights.sort_unstable();
     }
 
-    fn show(&self, state: &mut State, node: u8) {
+    pub fn show(&self, state: &mut State, node: u8) {
         let Some(term) = state.nodes[usize::from(node)].acting else { return };
         if term >= state.shown {
             state.shown = term;

@@ -26,7 +26,7 @@ where
     M::Action: Clone + Debug + PartialEq + Send + Sync + 'static,
 {
     let checker = model.checker().threads(1).spawn_bfs().join();
-    for (name, path) in checker.discoveries() {
+    if let Some((name, path)) = checker.discoveries().into_iter().next() {
         let steps: Vec<_> = path.into_actions().into_iter().map(|action| format!("{action:?}")).collect();
         panic!("{name} is violated ({what}) by: {}", steps.join(", "));
     }

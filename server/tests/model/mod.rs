@@ -4,6 +4,8 @@ pub mod cluster;
 pub mod graph;
 pub mod intern;
 pub mod machine;
+mod moves;
+pub mod parts;
 pub mod room;
 pub mod store;
 

@@ -119,7 +119,7 @@ pub fn follow(cluster: &Cluster, state: &mut State, node: u8) {
     let Some(room) = &mut this.room else { return };
     match view.holding {
         // Frozen, or another's.
-        None if view.in_doubt => {}
+        None if view.in_doubt || cluster.careless.keeps_worlds => {}
         None => this.room = None,
         Some((term, _)) if term.0 == room.term => {}
         Some((term, continues)) => {

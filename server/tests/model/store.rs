@@ -152,10 +152,10 @@ fn carry_out(rows: &mut Rows, without: Without, now: Wall, mut command: Command)
             }
         }
         Command::Heartbeat { floor, .. } if without.floor => *floor = Term(0),
-        Command::Expire { incarnation, .. } if without.absent => {
-            if !present(rows, incarnation) && !buried(rows, incarnation) {
-                return Ok(Reply::Expired(false));
-            }
+        Command::Expire { incarnation, .. }
+            if without.absent && !present(rows, incarnation) && !buried(rows, incarnation) =>
+        {
+            return Ok(Reply::Expired(false));
         }
         Command::Commit { .. } => return commit(rows, without, now, command),
         _ => {}

@@ -42,9 +42,9 @@ impl Gateway {
         self.bots.lock().expect("bots").clone()
     }
 
-    pub fn hear(&self, node: usize, life: u64, message: ToGateway) {
+    pub fn hear(&self, node: usize, life: u64, message: &ToGateway) {
         for bot in self.bots() {
-            bot.hear(self.index, (node, life), &message);
+            bot.hear(self.index, (node, life), message);
         }
     }
 

@@ -269,7 +269,7 @@ impl Link {
                 if gone.is_stopped() {
                     break;
                 }
-                gateway.hear(node, life, message);
+                gateway.hear(node, life, &message);
             }
             gone.stop();
             gateway.broken(node, life);

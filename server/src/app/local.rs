@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Most nodes: each has threads of its own.
 const NODES: usize = 16;
 /// What stands in `store.url`: shared, and opened by nobody.
-const STORE: &str = "store.url=in-process";
+const STORE: &str = "store.url=redis://in-process";
 /// What a second stop may leave behind.
 const HURRY: Duration = Duration::from_millis(200);
 

@@ -53,7 +53,7 @@ impl Launch {
         let mut args: Vec<String> = vec!["serve".into(), "--ready-file".into(), ready_file.display().to_string()];
         let settings = [
             format!("node.name={name}"),
-            format!("node.roles=[\"{role}\"]"),
+            format!("node.roles={role}"),
             format!("store.url={store}"),
             "gateway.listen=127.0.0.1:0".into(),
             "admin.listen=127.0.0.1:0".into(),

@@ -43,7 +43,7 @@ export class Server {
   /** A part of a cluster on the store at `store`, with rewards as above. */
   static async member(bin, name, role, store) {
     const server = await Server.real(bin);
-    server.more = ['--set', `node.name=${name}`, '--set', `node.roles=["${role}"]`, '--set', `store.url=${store}`, '--set', 'link.listen=127.0.0.1:0'];
+    server.more = ['--set', `node.name=${name}`, '--set', `node.roles=${role}`, '--set', `store.url=${store}`, '--set', 'link.listen=127.0.0.1:0'];
     return server;
   }
 

@@ -191,12 +191,22 @@ fn word<T: Copy>(words: &[(&str, T)], text: &str) -> Option<T> {
     words.iter().find(|(word, _)| *word == text.trim()).map(|(_, value)| *value)
 }
 
-// In variables and flags a list is written with commas.
+// In variables and flags a list is written with commas; one that was copied from a file, with brackets and quotes, means the same.
 fn items(raw: &Raw) -> Option<Vec<String>> {
     match raw {
         Raw::List(list) => list.iter().map(|item| text_of(item).map(str::to_owned)).collect(),
         Raw::Text(text) if text.trim().is_empty() => Some(Vec::new()),
-        Raw::Text(text) => Some(text.split(',').map(|item| item.trim().to_owned()).collect()),
+        Raw::Text(text) => {
+            let text = text.trim();
+            let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+            let unquoted = |item: &str| {
+                let item = item.trim();
+                let inner = item.strip_prefix('"').and_then(|item| item.strip_suffix('"'));
+                inner.filter(|_| bare.is_some()).unwrap_or(item).to_owned()
+            };
+            let items = bare.unwrap_or(text);
+            Some(if items.trim().is_empty() { Vec::new() } else { items.split(',').map(unquoted).collect() })
+        }
         Raw::String(_) | Raw::Integer(_) | Raw::Bool(_) | Raw::Other(_) => None,
     }
 }
@@ -286,6 +296,8 @@ mod tests {
         let words = some_of(&[("a", 1), ("b", 2)]);
         assert_eq!(words.read(&Raw::Text("a, b".into())), Some(vec![1, 2]));
         assert_eq!(words.read(&Raw::List(vec![Raw::String("b".into())])), Some(vec![2]));
+        assert_eq!(words.read(&Raw::Text(r#"["a", "b"]"#.into())), Some(vec![1, 2]));
+        assert_eq!(words.read(&Raw::Text("[]".into())), None);
         assert_eq!(words.read(&Raw::Text("a,a".into())), None);
         assert_eq!(words.read(&Raw::Text(String::new())), None);
         assert_eq!(texts(2).read(&Raw::Text(String::new())), Some(Vec::new()));

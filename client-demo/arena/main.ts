@@ -125,7 +125,11 @@ function listen(r: Room<Arena>): void {
     scene.clock.reset();
     hud.status('Back in your seat', 'good', 1800);
   });
-  r.onRolledBack(() => hud.toast('The room was restored from its last checkpoint.'));
+  r.onRolledBack(({ term }) => {
+    // Its ticks may go on from an earlier one.
+    scene.clock.reset();
+    hud.toast(term > r.term ? 'The room went on at another server' : 'The room was restored');
+  });
   r.onError((error) => hud.toast(error.message, 'bad'));
   r.onLeave((code, reason) => {
     hook.counters.leaves += 1;

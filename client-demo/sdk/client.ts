@@ -5,6 +5,7 @@ import { encode } from './msgpack.ts';
 import { Room } from './room.ts';
 import type { AnySchema, Context, Schema } from './schema.ts';
 import { DefaultStorage, parseSaved, type SavedSession, type TokenStorage } from './storage.ts';
+import { Tables } from './table.ts';
 import { BACKOFF, type BackoffOptions } from './time.ts';
 import { client } from './wire.ts';
 
@@ -47,7 +48,7 @@ export class Client {
       backoff: { ...BACKOFF, ...options.backoff },
       random: options.random ?? Math.random,
       requestTimeout: options.requestTimeout ?? 10_000,
-      table: undefined,
+      tables: new Tables(),
       token: async () => (typeof token === 'function' ? token() : (token ?? this.storage.getItem(`${this.prefix}.guest`))),
       keepToken: (guest) => this.storage.setItem(`${this.prefix}.guest`, guest),
       save: (session) => this.storage.setItem(`${this.prefix}.session`, JSON.stringify(session)),

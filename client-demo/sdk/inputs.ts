@@ -1,6 +1,7 @@
 // What this seat sent to the room: one sequence from 1, kept until it is in a stored checkpoint, so that neither a lost
 // socket nor a lost server loses an input or applies it twice.
 import { TenureError } from './errors.ts';
+import type { Named } from './table.ts';
 
 /** Most messages that are kept, the server's own bound. */
 export const KEPT_COUNT = 512;
@@ -9,10 +10,13 @@ export const KEPT_BYTES = 32 * 1024;
 /** What a message costs beside its payload: array header, kind, number, request id, type. */
 export const OVERHEAD = 24;
 
-/** One message or request. The type is kept by name: its number may differ after a reconnect. */
+/** What a payload is of, and how that looked when it was packed. Its number may differ by the time it goes out (again). */
+export type Kind = Pick<Named, 'name' | 'version' | 'fields'>;
+
+/** One message or request. */
 export interface Kept {
   seq: number;
-  name: string;
+  kind: Kind;
   /** Id of a request, undefined for a message. */
   request: number | undefined;
   payload: Uint8Array;
@@ -40,14 +44,14 @@ export class Inputs {
   }
 
   /** Takes a message into the sequence. Throws a retryable `backlog_full` when the bounds are reached. */
-  push(name: string, request: number | undefined, payload: Uint8Array): number {
+  push(kind: Kind, request: number | undefined, payload: Uint8Array): number {
     const size = payload.length + OVERHEAD;
     if (this.kept.length >= KEPT_COUNT || this.bytes + size > KEPT_BYTES) {
       this.refused += 1;
       throw new TenureError('backlog_full', `${this.kept.length} messages wait for the server, no more can be kept`);
     }
     const seq = this.next++;
-    this.kept.push({ seq, name, request, payload });
+    this.kept.push({ seq, kind, request, payload });
     this.bytes += size;
     return seq;
   }

@@ -35,6 +35,8 @@ export class Link {
   private urls: string[] = [];
   private readonly home: string;
   private seated = false;
+  /** A socket asked for the seat and was lost before the answer: the server may have taken the seat from the current one for it. */
+  private unanswered = false;
   private over = false;
 
   constructor(owner: LinkOwner, open: SocketFactory, url: string, backoff: BackoffOptions, random: () => number) {
@@ -108,6 +110,7 @@ export class Link {
         this.next = undefined;
         this.current = connection;
         this.seated = true;
+        this.unanswered = false;
         old?.discard();
         this.backoff.live();
         this.owner.joined(connection, welcome, joined);
@@ -128,10 +131,11 @@ export class Link {
     if (connection === this.current) {
       this.current = undefined;
       this.backoff.lost();
+      const own = this.unanswered && code === CloseCode.Superseded;
       if (this.next?.asked) {
         // The server took the seat from the old socket because the new one asked for it.
         this.owner.dropped(CloseCode.Moving, 'moved');
-      } else if (isFinal(code)) {
+      } else if (isFinal(code) && !own) {
         this.finish(code, reason);
       } else {
         this.owner.dropped(code, reason);
@@ -139,6 +143,7 @@ export class Link {
       }
     } else if (connection === this.next) {
       this.next = undefined;
+      this.unanswered ||= connection.asked && !error;
       const final = error ? !PASSING.has(error.code) : isFinal(code);
       if (!this.seated || (final && !this.current)) this.finish(code, reason, error);
       else this.later(connection.askedToWait);

@@ -13,7 +13,7 @@ export class DecodeError extends Error {
   override name = 'DecodeError';
 }
 
-const texts = new TextDecoder('utf-8', { fatal: true });
+const texts = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const utf8 = new TextEncoder();
 
 /** Reads values one after another; every length is checked against what is left, so no claim of a header costs memory. */

@@ -4,19 +4,19 @@ import type { Connection } from './connection.ts';
 import { Emitter, Emitters, type Unsubscribe } from './emitter.ts';
 import { TenureError } from './errors.ts';
 import { Link, type LinkOwner } from './link.ts';
+import { Pings } from './pings.ts';
 import { Requests } from './requests.ts';
 import type { Answer, AnySchema, Ask, Context, Names, Schema } from './schema.ts';
-import { Sender } from './sender.ts';
+import { Sender, type Packed } from './sender.ts';
 import type { Entity, State } from './state.ts';
 import type { SavedSession } from './storage.ts';
-import { NameTable, answerShape, sameHash, shape } from './table.ts';
+import { answerShape, shape, type NameTable } from './table.ts';
 import { Alarm, now } from './time.ts';
 import { View, type ViewStats } from './view.ts';
-import { Space, client, type Granted, type Joined, type ServerMessage, type Welcome } from './wire.ts';
+import { Space, client, type Granted, type Joined, type Renewed, type ServerMessage, type Welcome } from './wire.ts';
 
 /** How often the round trip is measured, ms. */
 const PING_EVERY = 2000;
-const PING_DEADLINE = 5000;
 /** How long `leave` waits for the server's word, ms. */
 const LEAVE_DEADLINE = 3000;
 /** The saved session is written at most this often (and when the page goes away), ms. */
@@ -43,8 +43,6 @@ export class Room<S extends Schema = AnySchema> {
   tickRate = 20;
   /** Name of the node that this client's socket is at. */
   node = '';
-  /** Smoothed round trip, ms; undefined until measured. */
-  rtt: number | undefined;
   readonly stats: RoomStats = { drops: 0, reconnects: 0, stale: 0, unreadable: 0, resyncs: 0, refused: 0 };
 
   private readonly context: Context;
@@ -59,7 +57,7 @@ export class Room<S extends Schema = AnySchema> {
   private closed = false;
   private first: { resolve(): void; reject(error: TenureError): void } | undefined;
   private leaving: (() => void) | undefined;
-  private readonly pings = new Map<number, (rtt: number) => void>();
+  private readonly pings = new Pings();
   private readonly pinger = new Alarm();
   private readonly unhook: () => void;
 
@@ -116,6 +114,10 @@ export class Room<S extends Schema = AnySchema> {
   get tick(): number {
     return this.view.tick;
   }
+  /** Smoothed round trip, ms; undefined until measured. */
+  get rtt(): number | undefined {
+    return this.pings.rtt;
+  }
   /** True while a socket holds the seat; without one, messages wait. */
   get connected(): boolean {
     return this.link.live;
@@ -138,18 +140,17 @@ export class Room<S extends Schema = AnySchema> {
    * Throws `TenureError`: `backlog_full` (retryable), `too_large`, `unknown_name`, `closed`.
    */
   send<K extends Names<S['messages']>>(type: K, payload: S['messages'][K]): number {
-    const bytes = this.sender.pack(Space.Message, type, payload);
-    const seq = this.push(type, undefined, bytes);
+    const seq = this.push(this.sender.pack(Space.Message, type, payload), undefined);
     this.sender.flush();
     return seq;
   }
 
   /** Asks the room and waits for its answer. Rejects with the room's error, or `timeout` when its fate is not known. */
   async request<K extends Names<S['requests']>>(type: K, payload: Ask<S['requests'], K>, options: { timeout?: number } = {}): Promise<Answer<S['requests'], K>> {
-    const bytes = this.sender.pack(Space.Request, type, payload);
+    const packed = this.sender.pack(Space.Request, type, payload);
     this.requests.check();
     const id = this.requests.nextId();
-    const seq = this.push(type, id, bytes);
+    const seq = this.push(packed, id);
     const answer = this.requests.wait(id, seq, type, options.timeout ?? this.context.requestTimeout);
     this.sender.flush();
     return (await answer) as Answer<S['requests'], K>;
@@ -197,7 +198,10 @@ export class Room<S extends Schema = AnySchema> {
   onGranted(listener: (granted: Granted) => void): Unsubscribe {
     return this.grants.on(listener);
   }
-  /** The room was restored to an earlier tick; messages after it are applied again. */
+  /**
+   * The room was restored to an earlier tick; messages after it are applied again, and a snapshot follows. A term above
+   * `room.term` is that of another owner: the room goes on at another server.
+   */
   onRolledBack(listener: (to: { term: number; tick: number }) => void): Unsubscribe {
     return this.rolledBack.on(listener);
   }
@@ -208,22 +212,8 @@ export class Room<S extends Schema = AnySchema> {
 
   /** Measures the round trip, ms. */
   ping(): Promise<number> {
-    return new Promise((resolve, reject) => {
-      const id = this.requests.nextId();
-      const at = now();
-      if (!this.link.send(client.ping(id))) return reject(new TenureError('closed', 'not connected'));
-      const deadline = new Alarm();
-      deadline.start(PING_DEADLINE, () => {
-        this.pings.delete(id);
-        reject(new TenureError('timeout', 'no answer to a ping'));
-      });
-      this.pings.set(id, () => {
-        deadline.stop();
-        const taken = now() - at;
-        this.rtt = this.rtt === undefined ? taken : this.rtt * 0.7 + taken * 0.3;
-        resolve(taken);
-      });
-    });
+    const id = this.requests.nextId();
+    return this.pings.measure(id, () => this.link.send(client.ping(id)));
   }
 
   /** Gives the seat up for good. */
@@ -247,7 +237,7 @@ export class Room<S extends Schema = AnySchema> {
 
   private owner(): LinkOwner {
     return {
-      hello: async () => client.hello(await this.context.token(), this.context.table?.hash ?? null),
+      hello: async () => client.hello(await this.context.token(), this.context.tables.newest?.hash ?? null),
       verb: (id) => this.verb?.(id) ?? client.resume(id, this.id, this.session, this.term, this.tick, this.sender.inputs.first),
       nextId: () => this.requests.nextId(),
       joined: (connection, welcome, joined) => this.joined(connection, welcome, joined),
@@ -264,15 +254,10 @@ export class Room<S extends Schema = AnySchema> {
   }
 
   private joined(connection: Connection, welcome: Welcome, joined: Joined): void {
-    const cached = this.context.table;
-    if (joined.table) this.table = new NameTable(joined.hash, joined.table);
-    else if (cached && sameHash(cached.hash, joined.hash)) this.table = cached;
-    else {
-      this.context.table = undefined;
-      return connection.end(CloseCode.Abnormal, 'the server sent no name table');
-    }
-    this.context.table = this.table;
-    this.state.use(this.table);
+    const table = this.context.tables.take(joined.hash, joined.table);
+    if (!table) return connection.end(CloseCode.Abnormal, 'the server sent no name table');
+    this.table = table;
+    this.state.use(table);
     if (welcome.token) this.context.keepToken(welcome.token);
     const back = this.verb === undefined;
     this.verb = undefined;
@@ -281,7 +266,7 @@ export class Room<S extends Schema = AnySchema> {
     ({ room: this.id, seat: this.seat, generation: this.generation, session: this.session, tickRate: this.tickRate } = joined);
     this.view.attach(joined.term, joined.tick);
     this.save();
-    this.sender.attach(this.table, joined.owed, welcome);
+    this.sender.attach(table, joined.owed, welcome);
     this.measure();
     if (this.first) {
       this.first.resolve();
@@ -290,6 +275,14 @@ export class Room<S extends Schema = AnySchema> {
       this.stats.reconnects += 1;
       this.reconnects.emit();
     }
+  }
+
+  private renewed({ seat, tickRate, hash, table: rows }: Renewed): void {
+    const table = this.context.tables.take(hash, rows);
+    if (!table) return this.link.drop('the server sent no name table');
+    ({ seat: this.seat, tickRate: this.tickRate, table: this.table } = { seat, tickRate, table });
+    this.view.renewed(table);
+    this.sender.renew(table);
   }
 
   private take(m: ServerMessage): void {
@@ -322,13 +315,14 @@ export class Room<S extends Schema = AnySchema> {
         return;
       }
       case 'pong':
-        this.pings.get(m.id)?.(m.time);
-        return void this.pings.delete(m.id);
+        return this.pings.answered(m.id);
       case 'move':
         return this.link.move(m.urls, m.after);
       case 'rolled_back':
         this.view.rolledBack(m.term);
         return this.rolledBack.emit({ term: m.term, tick: m.tick });
+      case 'renewed':
+        return this.renewed(m);
       case 'session':
         this.session = m.session;
         this.save();
@@ -348,10 +342,10 @@ export class Room<S extends Schema = AnySchema> {
     if (now() - this.savedAt >= SAVE_EVERY) this.save();
   }
 
-  private push(name: string, request: number | undefined, payload: Uint8Array): number {
+  private push({ kind, bytes }: Packed, request: number | undefined): number {
     if (this.closed) throw new TenureError('closed', 'the room was left');
     try {
-      return this.sender.inputs.push(name, request, payload);
+      return this.sender.inputs.push(kind, request, bytes);
     } catch (error) {
       this.stats.refused += 1;
       throw error;
@@ -361,6 +355,8 @@ export class Room<S extends Schema = AnySchema> {
   private measure(): void {
     if (!this.link.live) return;
     this.ping().catch(() => undefined);
+    // What a new socket held up that asked for the seat and did not get it.
+    this.sender.flush();
     this.pinger.start(PING_EVERY, () => this.measure());
   }
 

@@ -1,7 +1,7 @@
 // Types by which a game tells the SDK its names, and what a room needs from its client.
 import type { SocketFactory } from './connection.ts';
 import type { SavedSession } from './storage.ts';
-import type { NameTable } from './table.ts';
+import type { Tables } from './table.ts';
 import type { BackoffOptions } from './time.ts';
 
 /** What a game registers, by name. Only types: nothing of it is needed at run time. */
@@ -35,8 +35,7 @@ export interface Context {
   backoff: BackoffOptions;
   random: () => number;
   requestTimeout: number;
-  /** The newest name table: the server need not send it again. */
-  table: NameTable | undefined;
+  readonly tables: Tables;
   token(): Promise<string | null>;
   keepToken(token: string): void;
   save(session: SavedSession): void;

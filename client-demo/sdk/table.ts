@@ -1,4 +1,4 @@
-// The name table of one attachment: numbers to names and back, and how structs look.
+// Name tables: numbers to names and back, and how structs look.
 import type { Value } from './msgpack.ts';
 import { Space, type TableRow } from './wire.ts';
 
@@ -10,7 +10,7 @@ export interface Named {
   fields: string[] | null;
 }
 
-/** Numbers mean something only together with the table of the same attachment. Rows of unknown spaces are skipped. */
+/** Numbers mean something only together with the table that the server told last. Rows of unknown spaces are skipped. */
 export class NameTable {
   readonly hash: Uint8Array;
   private readonly byNumber = new Map<number, Named>();
@@ -34,8 +34,28 @@ export class NameTable {
   }
 }
 
+/** Most tables that a client keeps; there are as many as builds of games in use. */
+const TABLES = 8;
+
+/** The tables that a client was told, newest first. */
+export class Tables {
+  private known: NameTable[] = [];
+
+  /** The server need not send this one again. */
+  get newest(): NameTable | undefined {
+    return this.known[0];
+  }
+
+  /** The table that the server means: what it sent, or with null the one of this hash. Undefined, and all are forgotten, if there is none. */
+  take(hash: Uint8Array, rows: readonly TableRow[] | null): NameTable | undefined {
+    const table = rows ? new NameTable(hash, rows) : this.known.find((known) => sameHash(known.hash, hash));
+    this.known = table ? [table, ...this.known.filter((known) => !sameHash(known.hash, hash))].slice(0, TABLES) : [];
+    return table;
+  }
+}
+
 /** Two hashes of name tables. */
-export function sameHash(a: Uint8Array, b: Uint8Array): boolean {
+function sameHash(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && a.every((byte, i) => byte === b[i]);
 }
 

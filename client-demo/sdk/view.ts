@@ -1,6 +1,7 @@
 // Which frames are shown: none that is older by (term, tick) than what was shown, and no change without its base.
 import type { Value } from './msgpack.ts';
 import { State } from './state.ts';
+import type { NameTable } from './table.ts';
 import { Alarm } from './time.ts';
 
 /** How long to wait for a snapshot before asking (again), ms. */
@@ -66,9 +67,13 @@ export class View<C, R> {
 
   /** A takeover's term starts with a snapshot; if that is not here yet, nothing may be built on the old state. */
   rolledBack(term: number): void {
-    if (term <= this.term) return;
-    this.awaiting = true;
-    if (!this.wait.set) this.wait.start(SNAPSHOT_WAIT, () => this.resync());
+    if (term > this.term) this.await();
+  }
+
+  /** What follows is numbered by another table. What is shown stays, by its names; the snapshot that comes says what of it is different. */
+  renewed(table: NameTable): void {
+    this.state.use(table);
+    this.await();
   }
 
   /** Something could not be read. */
@@ -90,6 +95,13 @@ export class View<C, R> {
   private stale(): void {
     this.stats.stale += 1;
     this.last = 'stale';
+  }
+
+  /** The server sends a snapshot by itself; nothing is built on the state before it. */
+  private await(): void {
+    this.awaiting = true;
+    this.last = 'stale';
+    if (!this.wait.set) this.wait.start(SNAPSHOT_WAIT, () => this.resync());
   }
 
   /** Asks for a snapshot; while one is on its way, at most once per `SNAPSHOT_WAIT`. */

@@ -43,6 +43,16 @@ export interface Joined {
   table: TableRow[] | null;
 }
 
+/** The room goes on at another server: what `joined` said of these is different there. */
+export interface Renewed {
+  is: 'renewed';
+  seat: number;
+  tickRate: number;
+  hash: Uint8Array;
+  /** Null: the client has the one of this hash. */
+  table: TableRow[] | null;
+}
+
 export interface Granted {
   /** Schedule id or job. */
   source: string;
@@ -70,7 +80,8 @@ export type ServerMessage =
   | { is: 'session'; session: string }
   | ({ is: 'granted' } & Granted)
   | { is: 'refused'; seq: number; code: string; message: string }
-  | { is: 'heartbeat'; term: number; tick: number };
+  | { is: 'heartbeat'; term: number; tick: number }
+  | Renewed;
 
 /** A sound MessagePack value that is not the message it says it is. */
 export class WireError extends Error {
@@ -121,6 +132,7 @@ function fields(f: Fields): ServerMessage {
     case 14: return { is: 'granted', source: f.text(), scheduledFor: f.optInt(), grants: f.amounts(), balances: f.amounts() };
     case 15: return { is: 'refused', seq: f.int(), code: f.text(), message: f.text() };
     case 16: return { is: 'heartbeat', term: f.int(), tick: f.int() };
+    case 17: return { is: 'renewed', seat: f.int(), tickRate: f.int(), hash: f.hash(), table: f.table() };
     default: throw new WireError(`unknown kind ${kind}`);
   }
 }
@@ -228,6 +240,7 @@ export const client = {
   ping: (id: number): Bytes => message(9, id),
   sessionAck: (session: string): Bytes => message(10, session),
   resync: (): Bytes => message(11),
+  table: (hash: Uint8Array): Bytes => message(12, hash),
 };
 
 function message(...fields: unknown[]): Bytes {

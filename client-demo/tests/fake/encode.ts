@@ -38,6 +38,7 @@ export const server = {
     encode([14, source, at, grants, balances]),
   refused: (seq: number, code: string, message: string): Bytes => encode([15, seq, code, message]),
   heartbeat: (term: number, tick: number): Bytes => encode([16, term, tick]),
+  renewed: (seat: number, tickRate: number, hash: Uint8Array, table: readonly TableRow[] | null): Bytes => encode([17, seat, tickRate, hash, rows(table)]),
 };
 
 function rows(table: readonly TableRow[] | null): Value[] | null {

@@ -3,6 +3,7 @@
 import { Reader, type Value } from '../../sdk/msgpack.ts';
 import type { TableRow } from '../../sdk/wire.ts';
 import { join, server as out } from './encode.ts';
+import { Numbering } from './numbering.ts';
 
 /** One socket, seen from the server. */
 export interface Peer {
@@ -30,10 +31,14 @@ interface Seat {
   player: string;
   generation: number;
   session: string;
+  /** The one that the client came with: it counts until the client was seen to have the current one. */
+  before: string;
   next: string | undefined;
   owed: number;
   applied: number;
   saved: number;
+  /** What is applied and not saved, in order. */
+  unsaved: { seq: number; type: string; run(): void }[];
   socket: FakeSocket | undefined;
 }
 
@@ -46,14 +51,18 @@ export class FakeServer {
   tickRate = 20;
   /** Sockets stay open, nothing is answered. */
   silent = false;
-  /** All messages applied, in order: seat and number. */
-  readonly log: [number, number][] = [];
+  /** All messages applied and not rolled back, in order: seat, number and name. */
+  log: [number, number, string][] = [];
+  names: Numbering;
+  /** Every numbering that was told. */
+  readonly told: Numbering[] = [];
   private count = 0;
   private readonly sockets = new Set<FakeSocket>();
 
   constructor(game: Game, room = 'arena/local/fake') {
     this.game = game;
     this.room = room;
+    this.told.push((this.names = new Numbering(game, 0)));
   }
 
   accept(peer: Peer): FakeSocket {
@@ -78,12 +87,12 @@ export class FakeServer {
     this.tickNumber += 1;
     const { ops, private: own, events } = this.game.tick();
     const saves = this.tickNumber % this.tickRate === 0;
-    const body = ops.length > 0 ? out.frame(this.term, this.tickNumber, ops) : out.heartbeat(this.term, this.tickNumber);
+    const body = ops.length > 0 ? out.frame(this.term, this.tickNumber, this.names.ops(ops)) : out.heartbeat(this.term, this.tickNumber);
     for (const seat of this.seats) {
-      if (saves) seat.saved = seat.applied;
+      if (saves) [seat.saved, seat.unsaved] = [seat.applied, []];
       if (this.silent) continue;
-      seat.socket?.peer.send(join(body, out.tail(seat.applied, seat.saved, own.get(seat.number) ?? [])));
-      for (const [to, bytes] of events) if (to === null || to === seat.number) seat.socket?.peer.send(bytes);
+      seat.socket?.peer.send(join(body, out.tail(seat.applied, seat.saved, this.names.ops(own.get(seat.number) ?? []))));
+      for (const [to, bytes] of events) if (to === null || to === seat.number) seat.socket?.peer.send(this.names.event(bytes));
     }
   }
 
@@ -94,6 +103,31 @@ export class FakeServer {
     for (const seat of this.seats) seat.owed = seat.applied + 1;
   }
 
+  /** Another server goes on with the room, as a build that numbers `by` more; sockets stay. With `rollback` from the last save. */
+  takeover(by: number, rollback: boolean): void {
+    const before = this.names;
+    this.term += 1_000_000;
+    if (by !== before.by) this.told.push((this.names = new Numbering(this.game, by)));
+    if (rollback) this.tickNumber = Math.max(1, this.tickNumber - 7);
+    for (const seat of this.seats) {
+      const again = rollback ? seat.unsaved.splice(0) : [];
+      if (rollback) {
+        this.log = this.log.filter(([number, seq]) => number !== seat.number || seq <= seat.saved);
+        [seat.applied, seat.owed] = [seat.saved, seat.saved + 1];
+      }
+      const { socket } = seat;
+      // Without a socket nobody but the client has it: it sends again what is owed.
+      if (!socket) continue;
+      const told = [
+        ...(rollback ? [out.rolledBack(this.term, this.tickNumber)] : []),
+        ...(this.names === before ? [] : [out.renewed(seat.number, this.tickRate, this.names.hash, this.names.table)]),
+      ];
+      if (told.length > 0) socket.peer.send(join(...told));
+      socket.snapshot();
+      for (const { seq, type, run } of again) this.apply(seat, seq, type, run);
+    }
+  }
+
   /** Asks every socket to come to `urls`. */
   move(urls: string[], after: number): void {
     for (const socket of this.sockets) socket.peer.send(out.move(urls, after));
@@ -101,15 +135,16 @@ export class FakeServer {
   /** A next session token for all. */
   rotate(): void {
     for (const seat of this.seats) {
-      seat.next = this.fresh('session');
+      seat.next ??= this.fresh('session');
       seat.socket?.peer.send(out.session(seat.next));
     }
   }
 
-  apply(seat: Seat, seq: number, run: () => void): void {
+  apply(seat: Seat, seq: number, type: string, run: () => void): void {
     seat.owed = seq + 1;
     seat.applied = seq;
-    this.log.push([seat.number, seq]);
+    this.log.push([seat.number, seq, type]);
+    seat.unsaved.push({ seq, type, run });
     run();
   }
 }
@@ -120,9 +155,12 @@ export class FakeSocket {
   private readonly server: FakeServer;
   private player = '';
   private table: Value = null;
+  /** How the client numbers. */
+  private spoken: Numbering;
 
   constructor(server: FakeServer, peer: Peer) {
     this.server = server;
+    this.spoken = server.names;
     this.peer = peer;
   }
 
@@ -162,15 +200,20 @@ export class FakeSocket {
         }
         return this.cut(4000, 'left');
       }
-      case 7: return this.input(m[1] as number, () => this.server.game.message(this.number, this.name(2, m[2] as number), m[3] as Value));
-      case 8:
-        return this.input(m[1] as number, () => {
+      case 7: {
+        const type = this.spoken.name(2, m[2] as number);
+        return this.input(m[1] as number, type, () => this.server.game.message(this.number, type, m[3] as Value));
+      }
+      case 8: {
+        const type = this.spoken.name(3, m[3] as number);
+        return this.input(m[1] as number, type, () => {
           try {
-            this.peer.send(out.reply(m[2] as number, this.server.game.request(this.number, this.name(3, m[3] as number), m[4] as Value)));
+            this.peer.send(out.reply(m[2] as number, this.server.game.request(this.number, type, m[4] as Value)));
           } catch (error) {
             this.peer.send(out.error(m[2] as number, 'request_failed', String(error instanceof Error ? error.message : error)));
           }
         });
+      }
       case 9: return this.peer.send(out.pong(id, 1_764_446_400_000));
       case 10:
         if (this.seat?.next === m[1]) {
@@ -179,6 +222,12 @@ export class FakeSocket {
         }
         return;
       case 11: return this.snapshot();
+      case 12: {
+        const spoken = this.server.told.find((names) => names.is(m[1] as Value));
+        if (!spoken) return this.cut(4007, 'a table that was not told');
+        this.spoken = spoken;
+        return;
+      }
       default: return this.cut(4007, `kind ${String(m[0])}`);
     }
   }
@@ -186,17 +235,13 @@ export class FakeSocket {
   private get number(): number {
     return this.seat?.number ?? -1;
   }
-  private name(space: number, number: number): string {
-    return this.server.game.table.find((row) => row.space === space && row.number === number)?.name ?? '?';
-  }
-
-  private input(seq: number, run: () => void): void {
+  private input(seq: number, type: string, run: () => void): void {
     const seat = this.seat;
     if (!seat || seat.socket !== this) return;
     // What the room has already is not applied again; a gap breaks the protocol.
     if (seq < seat.owed) return;
     if (seq > seat.owed) return this.cut(4007, `message ${seq}, expected ${seat.owed}`);
-    this.server.apply(seat, seq, run);
+    this.server.apply(seat, seq, type, run);
   }
 
   private join(id: number, options: Value): void {
@@ -204,7 +249,7 @@ export class FakeSocket {
     let seat = server.seats.find((s) => s.player === this.player);
     if (!seat) {
       const number = server.seats.reduce((max, s) => Math.max(max, s.number + 1), 1);
-      seat = { number, player: this.player, generation: 0, session: '', next: undefined, owed: 1, applied: 0, saved: 0, socket: undefined };
+      seat = { number, player: this.player, generation: 0, session: '', before: '', next: undefined, owed: 1, applied: 0, saved: 0, unsaved: [], socket: undefined };
       server.seats.push(seat);
       server.game.joined(number, options);
     }
@@ -212,34 +257,36 @@ export class FakeSocket {
   }
 
   private resume(id: number, session: string, first: number): void {
-    const seat = this.server.seats.find((s) => s.player === this.player && (s.session === session || s.next === session));
+    const seat = this.server.seats.find((s) => s.player === this.player && [s.session, s.next, s.before].includes(session));
     if (!seat) return this.peer.send(out.error(id, 'resume_failed', 'no such session'));
     seat.owed = Math.max(seat.owed, first);
-    this.attach(id, seat);
+    this.attach(id, seat, session);
   }
 
-  private attach(id: number, seat: Seat): void {
+  private attach(id: number, seat: Seat, session = ''): void {
     const { server } = this;
     const old = seat.socket;
     seat.generation += 1;
+    seat.before = session;
     seat.session = server.fresh('session');
     seat.next = undefined;
     seat.socket = this;
     this.seat = seat;
+    this.spoken = server.names;
     old?.cut(4004, 'superseded');
     server.game.connected(seat.number, true);
-    const known = this.table instanceof Uint8Array && Buffer.from(this.table).equals(Buffer.from(server.game.hash));
+    const { hash, table } = server.names;
     this.peer.send(
       out.joined({
         id, room: server.room, seat: seat.number, generation: seat.generation, session: seat.session, term: server.term,
-        tick: server.tickNumber, owed: seat.owed, tickRate: server.tickRate, hash: server.game.hash, table: known ? null : server.game.table,
+        tick: server.tickNumber, owed: seat.owed, tickRate: server.tickRate, hash, table: server.names.is(this.table) ? null : table,
       }),
     );
     this.snapshot();
   }
 
-  private snapshot(): void {
-    const { term, tickNumber, game } = this.server;
-    this.peer.send(join(out.snapshot(term, tickNumber, game.snapshot(this.number)), out.tail(this.seat?.applied ?? 0, this.seat?.saved ?? 0)));
+  snapshot(): void {
+    const { term, tickNumber, game, names } = this.server;
+    this.peer.send(join(out.snapshot(term, tickNumber, names.ops(game.snapshot(this.number))), out.tail(this.seat?.applied ?? 0, this.seat?.saved ?? 0)));
   }
 }

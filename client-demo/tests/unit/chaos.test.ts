@@ -90,14 +90,26 @@ describe('a bad network', () => {
     const left = vi.fn();
     room.onLeave(left);
 
+    const spurious = vi.fn();
+    const walker = [...room.state.with('inputs')][0]?.[0];
+    room.onRemove('player', spurious);
+    room.onRemove('wallet', spurious);
+    const resyncs = room.stats.resyncs;
+
     let sent = 0;
+    const types: string[] = [];
     for (let step = 0; step < 400; step++) {
       const dice = next();
-      if (dice < 0.5) sent = room.send('steer', [Math.floor(next() * 100), 0]);
+      if (dice < 0.5) {
+        const type = next() < 0.7 ? 'steer' : 'chat';
+        types.push(type);
+        sent = room.send(type, type === 'chat' ? { text: `${sent}` } : [Math.floor(next() * 100), 0]);
+      }
       else if (dice < 0.53) wires.at(-1)!.break();
       else if (dice < 0.54) server.move([], Math.floor(next() * 300));
       else if (dice < 0.55) server.rotate();
       else if (dice < 0.56) server.restart();
+      else if (dice < 0.6) server.takeover(Math.floor(next() * 3) * 5, next() < 0.5);
       await vi.advanceTimersByTimeAsync(Math.floor(next() * 120));
     }
     await vi.advanceTimersByTimeAsync(60_000);
@@ -105,7 +117,10 @@ describe('a bad network', () => {
     expect(left).not.toHaveBeenCalled();
     expect([room.connected, room.seat, server.seats.length]).toEqual([true, seat, 1]);
     expect(sent).toBeGreaterThan(100);
-    expect(server.log.map(([, seq]) => seq)).toEqual(Array.from({ length: sent }, (_, i) => i + 1));
+    expect(server.log.map(([, seq, type]) => [seq, type])).toEqual(types.map((type, i) => [i + 1, type]));
+    expect(server.told.length).toBeGreaterThan(3);
+    expect([spurious.mock.calls.length, [...room.state.with('inputs')][0]?.[0]]).toEqual([0, walker]);
+    expect(room.stats.resyncs).toBe(resyncs);
     expect([room.unsaved, room.applied]).toEqual([0, sent]);
     expect(room.stats.unreadable).toBe(0);
     expect(room.stats.reconnects).toBeGreaterThan(5);

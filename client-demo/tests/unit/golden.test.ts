@@ -41,6 +41,7 @@ function build(value: Value[]): Uint8Array {
     case 9: return client.ping(f[0] as number);
     case 10: return client.sessionAck(f[0] as string);
     case 11: return client.resync();
+    case 12: return client.table(f[0] as Uint8Array);
     default: throw new Error(`no builder for kind ${String(kind)}`);
   }
 }
@@ -48,7 +49,7 @@ function build(value: Value[]): Uint8Array {
 /** The fields of a decoded message in the order of the wire. */
 function flat(m: ServerMessage): Value[] {
   const { is, ...fields } = m;
-  const kinds = ['', 'welcome', 'joined', 'error', 'left', 'frame', 'tail', 'snapshot', 'message', 'reply', 'pong', 'move', 'rolled_back', 'session', 'granted', 'refused', 'heartbeat'];
+  const kinds = ['', 'welcome', 'joined', 'error', 'left', 'frame', 'tail', 'snapshot', 'message', 'reply', 'pong', 'move', 'rolled_back', 'session', 'granted', 'refused', 'heartbeat', 'renewed'];
   const plain = (value: unknown): Value => {
     if (value instanceof Map) return [...value] as Value;
     if (Array.isArray(value)) return value.map(plain);
@@ -61,8 +62,8 @@ function flat(m: ServerMessage): Value[] {
 describe('golden bytes', () => {
   it('cover every kind of both sides', () => {
     const kinds = (from: string): number[] => [...new Set(golden.messages.filter((m) => m.from === from).map((m) => m.value[0] as number))].sort((a, b) => a - b);
-    expect(kinds('client')).toEqual(Array.from({ length: 11 }, (_, i) => i + 1));
-    expect(kinds('server')).toEqual(Array.from({ length: 16 }, (_, i) => i + 1));
+    expect(kinds('client')).toEqual(Array.from({ length: 12 }, (_, i) => i + 1));
+    expect(kinds('server')).toEqual(Array.from({ length: 17 }, (_, i) => i + 1));
   });
 
   it.each(golden.messages.map((m) => [`${m.from}: ${m.name}`, m] as const))('%s', (_, { from, hex, value }) => {

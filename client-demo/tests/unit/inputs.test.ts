@@ -11,8 +11,9 @@ const drain = (inputs: Inputs): number[] => {
   }
   return seqs;
 };
+const kind = { name: 'm', version: 1, fields: null };
 const push = (inputs: Inputs, n: number): void => {
-  for (let i = 0; i < n; i++) inputs.push('m', undefined, new Uint8Array(3));
+  for (let i = 0; i < n; i++) inputs.push(kind, undefined, new Uint8Array(3));
 };
 
 describe('the sequence', () => {
@@ -33,7 +34,7 @@ describe('the sequence', () => {
   it('frees its bytes with what is saved', () => {
     const inputs = new Inputs();
     for (let round = 0; round < 50; round++) {
-      for (let i = 0; i < 20; i++) inputs.push('m', undefined, new Uint8Array(1000));
+      for (let i = 0; i < 20; i++) inputs.push(kind, undefined, new Uint8Array(1000));
       inputs.mark(inputs.next - 1, inputs.next - 1);
     }
     expect(inputs.next).toBe(1001);

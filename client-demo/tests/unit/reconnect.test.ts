@@ -316,6 +316,27 @@ describe('a move', () => {
     expect([drops.mock.calls.length, old.closedByClient, room.generation]).toEqual([0, true, 2]);
   });
 
+  it('comes back when the new socket was lost after the server gave it the seat', async () => {
+    const bench = new Bench();
+    const room = await bench.room();
+    const left = vi.fn();
+    room.onLeave(left);
+    const old = bench.socket;
+    old.give(server.move([], 0));
+    await vi.advanceTimersByTimeAsync(1);
+    await bench.socket.open();
+    bench.socket.give(server.welcome('guest:1', null, 'node-2', limits));
+    await flush();
+    bench.socket.lose(1006);
+    old.lose(4004, 'superseded');
+    await vi.advanceTimersByTimeAsync(2000);
+    await bench.login({ generation: 3, tick: 101 });
+    expect([room.connected, room.generation, left.mock.calls.length]).toEqual([true, 3, 0]);
+    // Another tab is another matter.
+    bench.socket.lose(4004, 'superseded');
+    expect(left.mock.calls).toEqual([[4004, 'superseded']]);
+  });
+
   it('stays where it is while the new place does not answer', async () => {
     const bench = new Bench();
     const room = await bench.room();

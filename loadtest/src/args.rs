@@ -121,6 +121,9 @@ pub(crate) struct RunArgs {
     /// How often the store stands still for 10 s (takeover).
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) outages: u32,
+    /// How often the store forgets its scripts and is then killed (SIGKILL) and started again (takeover).
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) restarts: u32,
     /// Seed of the bots' choices.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

@@ -32,6 +32,7 @@ const PORTS: usize = 10;
 #[derive(Debug)]
 pub(crate) struct Redis {
     child: Child,
+    folder: PathBuf,
     pub(crate) addr: SocketAddr,
 }
 
@@ -41,28 +42,35 @@ impl Redis {
     /// # Errors
     /// When `redis-server` is not installed or does not answer.
     pub(crate) async fn start(folder: &Path) -> anyhow::Result<Self> {
-        let data = folder.join("redis");
-        std::fs::create_dir_all(&data)?;
         for _ in 0..PORTS {
-            let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-            let log = std::fs::File::options().create(true).append(true).open(folder.join("redis.log"))?;
-            let mut command = Command::new("redis-server");
-            let port_text = port.to_string();
-            command.args(["--port", &port_text, "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
-            command.args(["--appendfsync", "always", "--dir"]).arg(&data);
-            command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).kill_on_drop(true);
-            let mut child = command.spawn().context("redis-server cannot be started: is it installed?")?;
-            let begin = Instant::now();
-            // Another process may have taken the port in between: then this one has ended, and the next port is tried.
-            while child.try_wait()?.is_none() {
-                if answers(port).await {
-                    return Ok(Self { child, addr: SocketAddr::from(([127, 0, 0, 1], port)) });
-                }
-                anyhow::ensure!(begin.elapsed() < REDIS_TIME, "redis-server did not answer in time");
-                sleep(Duration::from_millis(20)).await;
+            let addr = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+            // Another process may have taken the port in between: then this one ends, and the next port is tried.
+            if let Some(child) = serve(folder, addr).await? {
+                return Ok(Self { child, folder: folder.to_owned(), addr });
             }
         }
         anyhow::bail!("redis-server ended {PORTS} times at its start; see redis.log")
+    }
+
+    /// Kills it (SIGKILL), waits a while and starts it again on the same port and data.
+    ///
+    /// # Errors
+    /// When it does not come back.
+    pub(crate) async fn restart(&mut self, away: Duration) -> anyhow::Result<()> {
+        self.child.kill().await?;
+        sleep(away).await;
+        self.child = serve(&self.folder, self.addr).await?.context("redis-server did not come back; see redis.log")?;
+        Ok(())
+    }
+
+    /// Forgets all scripts, as a restart does; the data stays.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub(crate) async fn flush_scripts(&self) -> anyhow::Result<()> {
+        let answer = ask(self.addr, "SCRIPT FLUSH").await.context("no answer to SCRIPT FLUSH")?;
+        anyhow::ensure!(answer.starts_with("+OK"), "SCRIPT FLUSH: {answer}");
+        Ok(())
     }
 
     /// Stops it where it stands (SIGSTOP), or lets it go on (SIGCONT): connections stay open and nobody answers.
@@ -76,15 +84,48 @@ impl Redis {
     }
 }
 
-async fn answers(port: u16) -> bool {
+/// Starts `redis-server` and waits until that very process answers; `None` if it ended before.
+async fn serve(folder: &Path, addr: SocketAddr) -> anyhow::Result<Option<Child>> {
+    let data = folder.join("redis");
+    std::fs::create_dir_all(&data)?;
+    let log = std::fs::File::options().create(true).append(true).open(folder.join("redis.log"))?;
+    let mut command = Command::new("redis-server");
+    let port = addr.port().to_string();
+    command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
+    command.args(["--appendfsync", "always", "--dir"]).arg(&data);
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).kill_on_drop(true);
+    let mut child = command.spawn().context("redis-server cannot be started: is it installed?")?;
+    let ours = format!("process_id:{}\r", child.id().unwrap_or_default());
+    let begin = Instant::now();
+    while child.try_wait()?.is_none() {
+        if ask(addr, "INFO server").await.is_some_and(|info| info.contains(&ours)) {
+            return Ok(Some(child));
+        }
+        anyhow::ensure!(begin.elapsed() < REDIS_TIME, "redis-server did not answer in time");
+        sleep(Duration::from_millis(20)).await;
+    }
+    Ok(None)
+}
+
+/// Sends an inline command; the first bytes of the answer.
+async fn ask(addr: SocketAddr, command: &str) -> Option<String> {
     let ask = async {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
-        stream.write_all(b"PING\r\n").await.ok()?;
-        let mut answer = [0; 5];
-        stream.read_exact(&mut answer).await.ok()?;
-        (&answer == b"+PONG").then_some(())
+        let mut stream = TcpStream::connect(addr).await.ok()?;
+        stream.write_all(format!("{command}\r\n").as_bytes()).await.ok()?;
+        let mut answer = vec![0; 4096];
+        let mut filled = 0;
+        // What is looked for stands in the first part; the end of a longer answer is not waited for.
+        while filled < answer.len() {
+            let count = stream.read(answer.get_mut(filled..)?).await.ok()?;
+            filled += count;
+            let text = String::from_utf8_lossy(answer.get(..filled)?).into_owned();
+            if count == 0 || text.starts_with('+') || text.starts_with('-') || text.contains("process_id:") {
+                return Some(text);
+            }
+        }
+        None
     };
-    matches!(timeout(Duration::from_millis(500), ask).await, Ok(Some(())))
+    timeout(Duration::from_millis(500), ask).await.ok().flatten()
 }
 
 /// One member: how it is started, the process while it runs, and the networks around it.

@@ -16,6 +16,8 @@ const AFTER_LEASE: Duration = Duration::from_secs(1);
 const STOPPED: Duration = Duration::from_secs(9);
 /// How long the store stands still.
 const OUTAGE: Duration = Duration::from_secs(10);
+/// How long a killed store is away.
+const RESTART: Duration = Duration::from_secs(4);
 /// Rooms play on between two faults, so that each is seen by itself.
 const BETWEEN: Duration = Duration::from_secs(6);
 
@@ -34,10 +36,19 @@ struct Faults {
     stops: u32,
     cuts: u32,
     outages: u32,
+    restarts: u32,
     /// Between terms, after kills and stops.
     between_terms: Times,
     /// Rollbacks announced, and connections lost, while only the store was away: none may be.
     in_outages: (u64, u64),
+}
+
+impl Faults {
+    /// Takes in what was announced and lost since `before`, while only the store was away.
+    fn note_outage(&mut self, before: (u64, u64), counts: &Counts) {
+        let after = counts.totals();
+        self.in_outages = (self.in_outages.0 + after.0 - before.0, self.in_outages.1 + after.1 - before.1);
+    }
 }
 
 impl Plot for Faults {
@@ -86,9 +97,17 @@ impl Plot for Faults {
             cluster.redis.pause(false)?;
             anyhow::ensure!(begin.elapsed() < OUTAGE * 2, "the outage took {:?}", begin.elapsed());
             sleep(BETWEEN + LEASE).await;
-            let after = counts.totals();
-            self.in_outages = (self.in_outages.0 + after.0 - before.0, self.in_outages.1 + after.1 - before.1);
+            self.note_outage(before, counts);
             self.outages += 1;
+        }
+        for _ in 0..args.restarts {
+            let before = counts.totals();
+            cluster.redis.flush_scripts().await?;
+            sleep(LEASE).await;
+            cluster.redis.restart(RESTART).await?;
+            sleep(BETWEEN + LEASE).await;
+            self.note_outage(before, counts);
+            self.restarts += 1;
         }
         Ok(())
     }
@@ -106,7 +125,7 @@ impl Plot for Faults {
             let begun = outcome.stats.counters.terms_begun;
             verdict.check("terms that began", begun > 0, begun, "some");
         }
-        if self.outages > 0 {
+        if self.outages + self.restarts > 0 {
             let (back, lost) = self.in_outages;
             verdict.check("rollbacks while the store was away", back == 0, back, 0);
             verdict.check("sockets closed while the store was away", lost == 0, lost, 0);
@@ -114,14 +133,14 @@ impl Plot for Faults {
     }
 
     fn told(&self) -> (String, Value) {
-        let Self { kills, stops, cuts, outages, between_terms, in_outages: _ } = self;
+        let Self { kills, stops, cuts, outages, restarts, between_terms, in_outages: _ } = self;
         let line = format!(
-            "{kills} kills, {stops} stops and {cuts} cuts of {} s, {outages} outages of {} s",
+            "{kills} kills, {stops} stops and {cuts} cuts of {} s, {outages} outages of {} s, {restarts} kills of the store",
             STOPPED.as_secs(),
             OUTAGE.as_secs()
         );
         let figures = json!({
-            "kills": kills, "stops": stops, "cuts": cuts, "outages": outages,
+            "kills": kills, "stops": stops, "cuts": cuts, "outages": outages, "restarts": restarts,
             "between_terms": between_terms.count(), "between_terms_p99_ms": between_terms.quantile_ms(0.99),
         });
         (line, figures)

@@ -55,7 +55,7 @@ impl Redis {
             let begin = Instant::now();
             // Another process may have taken the port in between: then this one has ended, and the next port is tried.
             while child.try_wait()?.is_none() {
-                if answers(port).await {
+                if answers(port, child.id()).await {
                     return Ok(Self { child, addr: SocketAddr::from(([127, 0, 0, 1], port)) });
                 }
                 anyhow::ensure!(begin.elapsed() < REDIS_TIME, "redis-server did not answer in time");
@@ -76,13 +76,16 @@ impl Redis {
     }
 }
 
-async fn answers(port: u16) -> bool {
+/// Whether this child takes commands there: another server may have got the port.
+async fn answers(port: u16, child: Option<u32>) -> bool {
     let ask = async {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
-        stream.write_all(b"PING\r\n").await.ok()?;
-        let mut answer = [0; 5];
-        stream.read_exact(&mut answer).await.ok()?;
-        (&answer == b"+PONG").then_some(())
+        stream.write_all(b"PING\r\nINFO server\r\nQUIT\r\n").await.ok()?;
+        let mut answer = Vec::new();
+        stream.take(64 * 1024).read_to_end(&mut answer).await.ok()?;
+        let answer = String::from_utf8_lossy(&answer);
+        let pid: u32 = answer.lines().find_map(|line| line.strip_prefix("process_id:")?.trim().parse().ok())?;
+        (answer.starts_with("+PONG") && Some(pid) == child).then_some(())
     };
     matches!(timeout(Duration::from_millis(500), ask).await, Ok(Some(())))
 }

@@ -86,7 +86,11 @@ impl Actor {
                 self.frozen = true;
                 self.cancel_tasks();
                 self.set_phase(Phase::Running);
-                tracing::info!(room = %self.handle.room, giving, "frozen: the shard is in doubt, or given away");
+                if giving {
+                    tracing::debug!(room = %self.handle.room, "frozen: the shard is given away");
+                } else {
+                    tracing::info!(room = %self.handle.room, "frozen: the shard is in doubt");
+                }
             }
             if giving {
                 self.save_for_giving(now);

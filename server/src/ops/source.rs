@@ -160,6 +160,9 @@ pub struct StatusReport {
     pub now: Wall,
     /// Whether it should get new sockets.
     pub readiness: Readiness,
+    /// It has ended in order, and all that is left is the end of the process.
+    #[serde(default)]
+    pub ended: bool,
     /// Where it listens.
     pub addresses: Addresses,
     /// Sums.

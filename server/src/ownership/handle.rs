@@ -128,6 +128,11 @@ impl Ownership {
         self.0.lease.holds(now)
     }
 
+    /// Until when the lease is valid, if it is at `now`. It counts from before the heartbeat, a write that the store took.
+    pub fn held_until(&self, now: Mono) -> Option<Mono> {
+        Some(self.0.lease.until()).filter(|until| now < *until)
+    }
+
     /// The fence of a shard, if it is held.
     pub fn fence(&self, shard: ShardId) -> Option<Fence> {
         self.0.table.load().held.get(&shard).map(|held| held.fence.clone())

@@ -25,6 +25,11 @@ impl Lease {
         now.0 < self.0.load(Ordering::Acquire)
     }
 
+    /// The end; `Mono(0)` for none.
+    pub(super) fn until(&self) -> Mono {
+        Mono(self.0.load(Ordering::Acquire))
+    }
+
     /// Sets the end; `Mono(0)` for none.
     pub(super) fn set(&self, until: Mono) {
         self.0.store(until.0, Ordering::Release);

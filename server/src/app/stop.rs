@@ -1,4 +1,4 @@
-//! How a node ends: a drain, as far as there is somebody to give to, and a save of what is left (DESIGN.md §8, LESSONS C45, C53).
+//! How a node ends: a drain, as far as there is somebody to give to, and a save of what is left (C45, C53).
 //!
 //! ```text
 //! not ready, /ws 503, members see draining

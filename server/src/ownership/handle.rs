@@ -123,7 +123,7 @@ impl Ownership {
     }
 
     /// Whether the lease is valid at `now` by the monotonic clock, the margin taken off. Lock-free; past it nothing may tick or send,
-    /// whether or not anybody said so (LESSONS C26).
+    /// whether or not anybody said so (C26).
     pub fn holds(&self, now: Mono) -> bool {
         self.0.lease.holds(now)
     }

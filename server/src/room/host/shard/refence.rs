@@ -1,5 +1,5 @@
 //! What happens to a shard whose fence is in doubt: its rooms stand still; they go on from memory under a new term if nobody owned the
-//! shard in between, or are dropped (DESIGN.md §6).
+//! shard in between, or are dropped (H5).
 
 use std::sync::atomic::Ordering;
 

@@ -150,7 +150,10 @@ impl Control {
         } else if self.opened && self.members.iter().all(done) {
             let now = self.clock.now();
             let until = *self.places_until.get_or_insert(now.plus(PLACES));
-            if now >= until || self.report().is_some_and(|report| is_placed(&report)) {
+            let ready = self.members.iter().filter(|member| member.ready.is_some()).count();
+            // Whoever answers may have read the members before the last one came.
+            let whole = |report: ClusterReport| report.members.len() >= ready && is_placed(&report);
+            if now >= until || self.report().is_some_and(whole) {
                 self.announced = true;
                 self.announce()?;
             }

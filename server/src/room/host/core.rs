@@ -57,7 +57,8 @@ pub(super) struct Host {
     pub(super) stopping: AtomicBool,
     pub(super) stalls: AtomicU64,
     saved: AtomicU64,
-    /// Shards given away since that was last said.
+    /// Shards that are being given away, and those given away since that was last said.
+    pub(super) giving: AtomicU64,
     pub(super) given: AtomicU64,
     pub(super) gateways: Gateways,
     // The last term of each shard that ran here.
@@ -103,6 +104,7 @@ impl Host {
             stopping: AtomicBool::new(false),
             stalls: AtomicU64::new(0),
             saved: AtomicU64::new(0),
+            giving: AtomicU64::new(0),
             given: AtomicU64::new(0),
             gateways: Gateways::default(),
             ran,

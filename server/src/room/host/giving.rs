@@ -18,6 +18,7 @@ pub(super) fn begin(host: &Arc<Host>) {
         // One that is still being taken over has nothing to give yet; it is looked at again when it is ready.
         if shard.is_ready() && fence.term() == shard.term() && shard.may_begin_giving() {
             let number = shard.begin_giving();
+            host.giving.fetch_add(1, Ordering::AcqRel);
             tracing::debug!(shard = %id, term = %fence.term(), ?to, "giving a shard away");
             let inner = host.clone();
             host.tasks.spawn("give shard", Kind::Job, async move { give(&inner, &shard, &fence, number, to).await });
@@ -29,6 +30,7 @@ async fn give(host: &Arc<Host>, shard: &Arc<Shard>, fence: &Fence, number: u64, 
     let started = host.clock.now();
     if !all_stored(host, shard, fence, number).await {
         shard.stays();
+        ended(host);
         tracing::warn!(shard = %shard.id(), "the shard could not be given away in time: it goes on here");
         for handle in rooms(host, shard.id()) {
             handle.wake();
@@ -50,8 +52,13 @@ async fn give(host: &Arc<Host>, shard: &Arc<Shard>, fence: &Fence, number: u64, 
     tracing::debug!(shard = %shard.id(), term = %fence.term(), ms = took.as_millis(), "a shard was given away");
     metrics::histogram!("tenure_shard_give_seconds").record(took.as_secs_f64());
     host.given.fetch_add(1, Ordering::AcqRel);
-    if host.ownership.gives().is_empty() {
-        // One line for a drain or a new node, however many shards moved.
+    ended(host);
+}
+
+/// One giving is over. One line for a drain or a new node, however many shards moved.
+fn ended(host: &Host) {
+    let last = host.giving.fetch_sub(1, Ordering::AcqRel) == 1;
+    if last && host.ownership.gives().is_empty() {
         let shards = host.given.swap(0, Ordering::AcqRel);
         if shards > 0 {
             tracing::info!(shards, "shards were given away");

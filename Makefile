@@ -75,7 +75,7 @@ release: ## The optimised build of everything
 	@$(STEP) release cargo build $(ALL) --release --bins
 
 .PHONY: smoke
-smoke: release ## Twenty seconds of load on the optimised server
+smoke: release ## Twenty seconds of load on the optimised server, then a cluster with one kill
 	@$(STEP) smoke .ci/smoke $(TARGET)/release
 
 .PHONY: bench

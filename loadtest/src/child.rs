@@ -206,12 +206,12 @@ mod tests {
     #[tokio::test]
     async fn a_ready_server_can_be_stopped_and_killed() {
         let folder = tempfile::tempdir().expect("folder");
+        // A pipe that nobody writes to: the shell waits by itself, so that nothing outlives it, whatever ends it.
         let body = format!(
-            "trap 'exit 0' TERM; echo '{{\"play\":\"127.0.0.1:9\",\"pid\":7}}' > {}; while :; do read -r _ < /dev/zero & wait $!; done",
-            folder.path().join("ready.json").display()
+            "mkfifo {0}/wait; trap 'exit 0' TERM; echo '{{\"play\":\"127.0.0.1:9\",\"pid\":7}}' > {0}/ready.json; read -r _ <> {0}/wait",
+            folder.path().display()
         );
-        let launch =
-            script(folder.path(), &body.replace("read -r _ < /dev/zero & wait $!", "tail -f /dev/null & wait $!"));
+        let launch = script(folder.path(), &body);
         let running = launch.start().await.expect("ready");
         assert_eq!((running.url.as_str(), running.pid), ("ws://127.0.0.1:9/ws", Some(7)));
         assert!(running.stop().await.expect("stopped"), "SIGTERM ends it with 0");

@@ -189,6 +189,32 @@ fn secrets_come_from_files_and_are_never_shown() {
 }
 
 #[test]
+fn a_password_in_a_url_is_refused_and_never_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("password");
+    std::fs::write(&path, "s3cret\n").expect("written");
+    let flags = ["store.url=redis://u@h:1/0".to_owned(), format!("store.password_file={}", path.display())];
+    let config = with_set(&flags.each_ref().map(String::as_str)).expect("a user, and a password in a file");
+    assert!(config.secrets.store.as_ref().expect("read").matches(b"s3cret"));
+    assert!(!format!("{config:?}").contains("s3cret"));
+
+    for url in ["redis://:s3cret@h", "redis+cluster://u:s3cret@a:1,b:2", "rediss://:s3cret@h", "redis:/:s3cret@h"] {
+        let found = with_set(&[&format!("store.url={url}")]).expect_err(url);
+        let variable = with_variables(&[("TENURE_STORE__URL", url)]).expect_err(url);
+        let file = mistakes(&format!("[store]\nurl = \"{url}\"\n"));
+        for found in [found, variable, file] {
+            assert_eq!((found.len(), found[0].key.as_str()), (1, "store.url"), "{found:#?}");
+            let text = found[0].to_string();
+            assert!(text.contains("store.password_file") && !text.contains("s3cret"), "{text}");
+        }
+    }
+    for flag in ["store.url:redis://:s3cret@h", "store.url=s3cret@h", "gateway.listen=redis://u:s3cret@h"] {
+        let found = with_set(&[flag]).expect_err(flag);
+        assert!(found.iter().all(|mistake| !mistake.to_string().contains("s3cret")), "{found:#?}");
+    }
+}
+
+#[test]
 fn every_default_can_be_set_by_flag_and_variable() {
     // Takes each line `key = value  # comment` of the defaults and sets it to what it is.
     let mut section = String::new();

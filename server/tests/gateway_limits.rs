@@ -1,4 +1,4 @@
-//! What a bad client may not do, and with which code it ends (LESSONS C41, C42, C44, C59, C60); honest ones go on meanwhile.
+//! What a bad client may not do, and with which code it ends (C41, C42, C44, C59, C60); honest ones go on meanwhile.
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "a test")]
 
 mod gateway_support;

@@ -219,7 +219,7 @@ async fn a_gap_and_a_jump_back_are_4007() {
 
 #[tokio::test]
 async fn big_numbers_and_odd_names_come_through_untouched() {
-    // LESSONS C58, C62: the gateway never decodes a payload.
+    // C58, C62: the gateway never decodes a payload.
     let rig = Rig::new(|_| ()).await;
     let mut client = rig.guest().await;
     client.enter("k3").await;

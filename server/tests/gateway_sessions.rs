@@ -1,4 +1,4 @@
-//! Resuming (LESSONS C44, C49, C50): tokens, races, superseded sockets, and what a returning client is shown (H7).
+//! Resuming (C44, C49, C50): tokens, races, superseded sockets, and what a returning client is shown (H7).
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "a test")]
 
 mod gateway_support;

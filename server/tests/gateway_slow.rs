@@ -1,4 +1,4 @@
-//! Clients that read slowly or not at all (LESSONS C40): state is left out, then one snapshot, then the socket; nobody else notices.
+//! Clients that read slowly or not at all (C40): state is left out, then one snapshot, then the socket; nobody else notices.
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "a test")]
 
 mod gateway_support;

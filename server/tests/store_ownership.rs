@@ -121,7 +121,7 @@ async fn a_node_holds_all_shards_and_its_writes_are_accepted() {
 
 #[tokio::test]
 async fn another_shard_count_is_refused_with_both_values() {
-    // LESSONS C30.
+    // C30.
     let world = World::new();
     let _ownership = world.start("a").await.expect("starts");
     let options = Options { shards: SHARDS * 2, times: Times::default(), ..Options::default() };
@@ -139,7 +139,7 @@ async fn another_shard_count_is_refused_with_both_values() {
 
 #[tokio::test]
 async fn heartbeats_keep_the_lease_while_the_wall_clock_jumps() {
-    // LESSONS C23: -1 h, +1 h and -2 days.
+    // C23: -1 h, +1 h and -2 days.
     let world = World::new();
     let ownership = world.start("a").await.expect("starts");
     let term = ownership.fence(ShardId(0)).expect("held").term();
@@ -156,7 +156,7 @@ async fn heartbeats_keep_the_lease_while_the_wall_clock_jumps() {
 
 #[tokio::test]
 async fn an_owner_without_a_store_stops_by_itself_and_its_worlds_go_on_later() {
-    // LESSONS C26.
+    // C26.
     let world = World::new();
     let ownership = world.start("a").await.expect("starts");
     let (first, life) = (ownership.fence(ShardId(5)).expect("held"), ownership.incarnation().expect("registered"));
@@ -259,7 +259,7 @@ async fn h2_terms_grow_over_twenty_restarts_of_a_file() {
 
 #[tokio::test]
 async fn a_second_process_waits_for_the_folder_and_is_refused_then() {
-    // LESSONS C39.
+    // C39.
     let folder = tempfile::tempdir().expect("folder");
     let (clock, _hand) = Clock::manual(START);
     let first = store::embedded(folder.path(), clock.clone(), store::Options::default()).expect("opens");

@@ -13,12 +13,12 @@ use std::{
 
 use tokio::{runtime::Runtime, task::JoinHandle};
 
-use super::{App, Server, StopOutcome, run, server::Parts, source::NodeSource};
+use super::{App, Server, StartError, StopOutcome, run, server::Parts, source::NodeSource};
 use crate::{
     cli::{self, Cli, ClusterArgs, Exit, Said},
     config::{Config, LogConfig, Sources},
     ops::Source as _,
-    runtime::{Clock, Rng},
+    runtime::{Clock, Rng, Shutdown},
     store::Store,
     telemetry::{self, Recent},
 };
@@ -138,7 +138,11 @@ impl Local<'_> {
             kill: run::kill(),
             store: Some(self.store.clone()),
         };
-        let server = runtime.block_on(Server::start(self.app.clone(), parts));
+        let server = runtime.block_on(async {
+            let server = Server::start(self.app.clone(), parts, &Shutdown::new()).await?;
+            server.until_ready().await;
+            Ok::<_, StartError>(server)
+        });
         let server = server.map_err(|error| format!("{}: {error}", node.name))?;
         let mut text = format!("{} is ready:", node.name);
         if let Some(address) = server.addresses().play {

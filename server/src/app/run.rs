@@ -4,12 +4,12 @@ use std::{io::Write as _, process::ExitCode, time::Duration};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{App, Server, files, local, server::Parts};
+use super::{App, Server, StartError, files, local, server::Parts};
 use crate::{
     cli::{self, Cli, Command, Exit, ReadyFile},
     config::Config,
     room::host::Kill,
-    runtime::{Clock, Rng},
+    runtime::{Clock, Rng, Shutdown},
     telemetry::{self, Recent},
 };
 
@@ -72,13 +72,39 @@ async fn play(app: App, cli: &Cli, parts: Parts) -> ExitCode {
         Err(error) => return could_not_run(format_args!("signals: {error}")),
     };
     let name = app.name;
-    let server = tokio::select! {
-        server = Server::start(app, parts) => match server {
-            Ok(server) => server,
-            Err(error) => return could_not_run(error),
-        },
-        () = either(&mut term, &mut interrupt) => return ExitCode::from(Exit::CouldNotRun),
+    let told = Shutdown::new();
+    let server = {
+        let starting = Server::start(app, parts, &told);
+        tokio::pin!(starting);
+        loop {
+            // Never dropped half way: a node that has registered must also leave.
+            tokio::select! {
+                biased;
+                server = &mut starting => match server {
+                    Ok(server) => break server,
+                    Err(StartError::Told) => return ExitCode::from(Exit::Good),
+                    Err(error) => return could_not_run(error),
+                },
+                () = either(&mut term, &mut interrupt) => {
+                    if told.is_stopped() {
+                        return told_twice();
+                    }
+                    told.stop();
+                }
+            }
+        }
     };
+    let ready = tokio::select! {
+        biased;
+        () = told.stopped() => false,
+        () = either(&mut term, &mut interrupt) => false,
+        () = server.asked_to_drain() => false,
+        () = server.until_ready() => true,
+    };
+    if !ready {
+        tracing::info!("told to stop before it was ready");
+        return end(&server, &mut term, &mut interrupt, false).await;
+    }
     let addresses = server.addresses();
     let ready =
         ReadyFile { play: addresses.play, admin: addresses.admin, link: addresses.link, pid: std::process::id() };
@@ -94,14 +120,22 @@ async fn play(app: App, cli: &Cli, parts: Parts) -> ExitCode {
         () = server.asked_to_drain() => false,
         () = server.failed() => true,
     };
-    let outcome = tokio::select! {
-        outcome = server.stop() => outcome,
-        () = either(&mut term, &mut interrupt) => {
-            tracing::warn!("told to stop twice: ending now; what was not saved is as old as the last checkpoint");
-            return ExitCode::from(Exit::Problem);
+    end(&server, &mut term, &mut interrupt, failed).await
+}
+
+/// Ends the node in order, unless it is told so once more.
+async fn end(server: &Server, term: &mut Signal, interrupt: &mut Signal, failed: bool) -> ExitCode {
+    tokio::select! {
+        outcome = server.stop() => {
+            if failed || !outcome.is_clean() { ExitCode::from(Exit::Problem) } else { ExitCode::from(Exit::Good) }
         }
-    };
-    if failed || !outcome.is_clean() { ExitCode::from(Exit::Problem) } else { ExitCode::from(Exit::Good) }
+        () = either(term, interrupt) => told_twice(),
+    }
+}
+
+fn told_twice() -> ExitCode {
+    tracing::warn!("told to stop twice: ending now; what was not saved is as old as the last checkpoint");
+    ExitCode::from(Exit::Problem)
 }
 
 async fn either(term: &mut Signal, interrupt: &mut Signal) {

@@ -9,6 +9,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tenure_shared::ShardId;
 
 use super::{
     App,
@@ -45,6 +46,9 @@ pub enum StartError {
     /// The schedules of rewards have mistakes.
     #[error("{0}")]
     Rewards(String),
+    /// It was told to stop before there was anything to stop.
+    #[error("told to stop")]
+    Told,
     /// The store cannot be opened.
     #[error("{0}")]
     Store(String),
@@ -99,12 +103,24 @@ pub(super) struct Inside {
     /// Given when somebody asks by the admin port for the node's end.
     pub(super) asked: Shutdown,
     pub(super) stopping: AtomicBool,
+    /// Given when everything is stored and released, and when somebody was told so.
+    pub(super) ended: Shutdown,
+    pub(super) ended_told: Shutdown,
     gateway: Mutex<Option<Arc<Gateway>>>,
 }
 
 impl Inside {
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Whether the node has ended in order; whoever asks is told.
+    pub(super) fn say_ended(&self) -> bool {
+        let ended = self.ended.is_stopped();
+        if ended {
+            self.ended_told.stop();
+        }
+        ended
     }
 
     pub(super) fn sockets(&self) -> usize {
@@ -125,10 +141,10 @@ pub struct Server {
 
 impl Server {
     /// Starts the parts in order: store, ports, ownership, rooms, links, players' port, admin port. When one cannot start, those before
-    /// it end.
-    pub(super) async fn start(app: App, parts: Parts) -> Result<Self, StartError> {
+    /// it end. Told to stop meanwhile it gives up where that leaves nothing behind; otherwise it is to be stopped like one that is ready.
+    pub(super) async fn start(app: App, parts: Parts, told: &Shutdown) -> Result<Self, StartError> {
         let (tasks, admin) = (Tasks::new(Shutdown::new()), Tasks::new(Shutdown::new()));
-        let started = Self::assemble(app, parts, &tasks, &admin).await;
+        let started = Self::assemble(app, parts, told, &tasks, &admin).await;
         if started.is_err() {
             tasks.shutdown().stop();
             admin.shutdown().stop();
@@ -136,7 +152,13 @@ impl Server {
         started
     }
 
-    async fn assemble(app: App, parts: Parts, tasks: &Tasks, admin: &Tasks) -> Result<Self, StartError> {
+    async fn assemble(
+        app: App,
+        parts: Parts,
+        told: &Shutdown,
+        tasks: &Tasks,
+        admin: &Tasks,
+    ) -> Result<Self, StartError> {
         let Parts { config, clock, rng, recent, kill, store } = parts;
         let kinds = settings::kinds(&app, &config)?;
         let book = Arc::new(settings::book(&app, &config)?);
@@ -148,7 +170,12 @@ impl Server {
         metrics.keep_up(clock.clone(), admin);
         let store = match store {
             Some(store) => store,
-            None => cli::open_store(&config, &clock).await.map_err(StartError::Store)?,
+            None => tokio::select! {
+                biased;
+                store = cli::open_store(&config, &clock) => store.map_err(StartError::Store)?,
+                // Nobody knows of this node yet.
+                () = told.stopped() => return Err(StartError::Told),
+            },
         };
         let ports = Ports::bind(&config).await?;
         let info = settings::member_info(&config, &app, &ports)?;
@@ -173,14 +200,20 @@ impl Server {
             None
         };
         let (every, fresh) = (config.lease.heartbeat, config.lease.ttl);
+        let lasts = fresh.saturating_sub(config.lease.margin);
         let (owned, rooms, now) = (ownership.clone(), host.as_ref().map(Arc::downgrade), clock.clone());
+        let reads = store.clone();
         let prove = move || -> store::BoxFuture<'static, Option<Mono>> {
-            let (owned, rooms, now) = (owned.clone(), rooms.clone(), now.now());
+            let (owned, rooms, now, reads) = (owned.clone(), rooms.clone(), now.now(), reads.clone());
             Box::pin(async move {
                 match rooms.and_then(|rooms| rooms.upgrade()) {
                     Some(rooms) if !owned.shards().is_empty() => rooms.prove(every).await,
-                    // Without shards the heartbeats are its writes: they hold the lease.
-                    _ => owned.holds(now).then_some(now),
+                    // Without shards there is no fence to write under. Its heartbeats are writes, and the read goes behind the writes of
+                    // sessions, not past them.
+                    _ => {
+                        reads.completed(ShardId(0), 1).await.ok()?;
+                        owned.held_until(now).map(|until| until.before(lasts))
+                    }
                 }
             })
         };
@@ -199,6 +232,8 @@ impl Server {
             moves: Moves::default(),
             asked: Shutdown::new(),
             stopping: AtomicBool::new(false),
+            ended: Shutdown::new(),
+            ended_told: Shutdown::new(),
             gateway: Mutex::new(None),
             config,
         });
@@ -244,9 +279,7 @@ impl Server {
         });
         let address = address.await.map_err(|error| StartError::Admin(inside.config.admin.listen, error))?;
         inside.addresses.lock().admin = Some(address);
-        let server = Self { inside, gateway, tasks: tasks.clone(), admin: admin.clone() };
-        server.until_ready().await;
-        Ok(server)
+        Ok(Self { inside, gateway, tasks: tasks.clone(), admin: admin.clone() })
     }
 
     /// The app's name and version, for people.
@@ -277,8 +310,8 @@ impl Server {
         self.inside.asked.is_stopped()
     }
 
-    /// Waits until the node is ready and every shard that it holds is taken over: rooms can be reached.
-    async fn until_ready(&self) {
+    /// Waits until the node is ready and every shard that it holds is taken over: rooms can be reached. Cancel-safe.
+    pub(super) async fn until_ready(&self) {
         let source = NodeSource(self.inside.clone());
         loop {
             let taken = self.inside.host.as_ref().is_none_or(|host| {

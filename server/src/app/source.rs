@@ -61,6 +61,7 @@ impl Source for NodeSource {
             started: inside.started,
             now,
             readiness: self.readiness(),
+            ended: inside.say_ended(),
             addresses: *inside.addresses.lock(),
             counts: Counts {
                 sockets: inside.sockets() as u64,

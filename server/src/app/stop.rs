@@ -1,4 +1,4 @@
-//! How a node ends: a drain, as far as there is somebody to give to, and a save of what is left (DESIGN.md §8, LESSONS C45, C53).
+//! How a node ends: a drain, as far as there is somebody to give to, and a save of what is left (C45, C53).
 //!
 //! ```text
 //! not ready, /ws 503, members see draining
@@ -14,6 +14,8 @@ use crate::{config::Role, room::host::StopReport, runtime::Mono, store::Status};
 
 /// Time between two looks at how far a drain is, beside what ownership tells.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long the admin port of a node that it told to drain stays after the end: five looks of `drain --wait`.
+const LINGER: Duration = Duration::from_secs(1);
 /// Time between two lines of the log about it.
 const SAY: Duration = Duration::from_secs(2);
 
@@ -86,16 +88,36 @@ impl Server {
             let rest = times.end.since(clock.now()).saturating_sub(LAST_STEPS / 2);
             cut_off = gateway.stop(rest.min(LAST_STEPS)).await;
         }
-        tokio::select! {
-            () = inside.ownership.leave() => {}
-            () = clock.sleep(LAST_STEPS) => tracing::warn!("claims could not be released in time: they end with the lease"),
-        }
+        let released = tokio::select! {
+            () = inside.ownership.leave() => true,
+            () = clock.sleep(LAST_STEPS) => {
+                tracing::warn!("claims could not be released in time: they end with the lease");
+                false
+            }
+        };
         self.tasks.shutdown().stop();
         self.tasks.wait(LAST_STEPS).await;
+        if released && rooms.is_clean() {
+            self.say_ended().await;
+        }
         self.admin.shutdown().stop();
         self.admin.wait(LAST_STEPS).await;
         tracing::info!(unsaved = rooms.unsaved.len(), left, cut_off, "stopped");
         StopOutcome { rooms, left, cut_off }
+    }
+
+    /// Lets whoever told this node by the admin port to drain see that it has ended in order: a port that is closed says nothing.
+    async fn say_ended(&self) {
+        let (inside, clock) = (&self.inside, &self.inside.clock);
+        inside.ended.stop();
+        if !self.is_asked_to_drain() {
+            return;
+        }
+        tokio::select! {
+            // The answer is still on its way.
+            () = inside.ended_told.stopped() => clock.sleep(LOOK * 2).await,
+            () = clock.sleep(LINGER) => {}
+        }
     }
 
     /// Whether another member of this role serves, as far as is known.

@@ -106,12 +106,19 @@ fn drain(common: &Common, config: &Config, wait: bool) -> Outcome {
     let clock = Clock::system();
     let limit = config.drain.endpoint_lag + config.drain.shutdown_grace + DRAIN_SLACK;
     let end = clock.now().plus(limit);
+    let gone = || Outcome::new(Exit::Problem, "the node is gone, and has not said that it ended in order: see its log");
+    let mut pid = None;
     while clock.now() < end {
-        match node.get("/status") {
-            Err(client::Error::NotRunning(_)) => return Outcome::new(Exit::Good, "the node has ended"),
-            // It may close the port in the middle of an answer.
-            Ok(_) | Err(_) => std::thread::sleep(DRAIN_LOOK),
+        match node.get("/status").map(|body| parse::<StatusReport>(&body)) {
+            // Another process has its port.
+            Ok(Ok(report)) if pid.is_some_and(|pid| pid != report.pid) => return gone(),
+            Ok(Ok(report)) if report.ended => return Outcome::new(Exit::Good, "the node has ended in order"),
+            Ok(Ok(report)) => pid = Some(report.pid),
+            Err(client::Error::NotRunning(_)) => return gone(),
+            // It may be busy, or close the port in the middle of an answer.
+            Ok(Err(_)) | Err(_) => {}
         }
+        std::thread::sleep(DRAIN_LOOK);
     }
     Outcome::new(Exit::Problem, format!("the node has not ended within {limit:?}"))
 }

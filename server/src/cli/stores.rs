@@ -62,6 +62,7 @@ async fn shared(config: &Config, clock: &Clock, open_wait: Duration) -> Result<S
         rules: rules(config),
         deadline: config.lease.call_deadline,
         open_wait,
+        password: config.secrets.store.clone(),
         accept_loss: config.store.accept_loss,
         ..store::RedisOptions::default()
     };

@@ -23,6 +23,9 @@ impl Config {
         if self.store.url == "embedded" && self.store.accept_loss {
             advice.push("store.accept_loss has no meaning with the embedded store, which forgets nothing".to_owned());
         }
+        if self.store.url == "embedded" && self.store.password_file.is_some() {
+            advice.push("store.password_file has no meaning with the embedded store".to_owned());
+        }
         if self.link.advertise.is_some() && !self.node.has(Role::Room) {
             advice.push(
                 "link.advertise has no meaning without the role room: gateways call, nobody calls them".to_owned(),

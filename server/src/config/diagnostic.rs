@@ -1,6 +1,6 @@
 //! What is wrong with a file that people write: where, what was found, what was expected, and the nearest valid word.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 /// Longest piece of a found value that a message repeats, in characters.
 const FOUND_CHARS: usize = 80;
@@ -59,6 +59,14 @@ pub fn quoted(text: &str) -> String {
     }
     let cut: String = text.chars().take(FOUND_CHARS).collect();
     format!("{cut:?}…")
+}
+
+/// The text without what stands before the host of a URL: a user and a password, which no message may repeat. The last `@` ends them, so that
+/// a password with an `@` is not shown in part.
+pub(super) fn without_login(text: &str) -> Cow<'_, str> {
+    let Some((login, rest)) = text.rsplit_once('@') else { return Cow::Borrowed(text) };
+    let before = login.split_once("://").map_or(String::new(), |(scheme, _)| format!("{scheme}://"));
+    Cow::Owned(format!("{before}…@{rest}"))
 }
 
 /// The candidate that a person most likely meant, if any is near enough: case does not count, a swap of two letters
@@ -140,6 +148,19 @@ mod tests {
         assert_eq!(nearest("colour", keys), None);
         assert_eq!(nearest("", keys), None);
         assert_eq!(nearest(&"x".repeat(1_000), keys), None);
+    }
+
+    #[test]
+    fn users_and_passwords_of_urls_are_left_out() {
+        for (text, shown) in [
+            ("redis://h:1/0", "redis://h:1/0"),
+            ("rediss://:s3cret@h", "rediss://…@h"),
+            ("redis://u:s3@cret@h", "redis://…@h"),
+            (":s3cret@h", "…@h"),
+            ("", ""),
+        ] {
+            assert_eq!(without_login(text), shown);
+        }
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::{fmt, path::PathBuf};
 
 use super::{
-    Config, Diagnostic, LineIndex, Secrets, nearest, quoted, relations,
+    Config, Diagnostic, LineIndex, Secrets,
+    diagnostic::without_login,
+    nearest, quoted, relations,
     section::Reader,
     tree::{Layer, Origin},
 };
@@ -143,7 +145,7 @@ fn flags(set: &[String], mistakes: &mut Vec<Diagnostic>) -> Layer {
             }
             None => mistakes.push(Diagnostic {
                 file: "--set".to_owned(),
-                found: quoted(flag),
+                found: quoted(&without_login(flag)),
                 expected: "section.key=value".to_owned(),
                 ..Diagnostic::nowhere()
             }),

@@ -113,7 +113,19 @@ pub(super) fn text(most: usize) -> Rule<String> {
     })
 }
 
-/// The same, `None` when it is empty.
+/// A store: a text that names no password, since a value of the configuration is shown and stands on command lines.
+pub(super) fn store_url(most: usize) -> Rule<String> {
+    let inner = text(most);
+    let expected = format!("{}, and without a password: that is in store.password_file", inner.expected());
+    Rule::new(expected, move |raw| {
+        let url = inner.read(raw)?;
+        let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+        let login = rest.rsplit_once('@').map_or("", |(login, _)| login);
+        (!login.contains(':')).then_some(url)
+    })
+}
+
+/// The same as `text`, `None` when it is empty.
 pub(super) fn optional_text(most: usize) -> Rule<Option<String>> {
     let inner = text(most);
     Rule::new(format!("{}, \"\" for none", inner.expected()), move |raw| {

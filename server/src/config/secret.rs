@@ -47,6 +47,8 @@ pub struct Secrets {
     pub link: Option<Secret>,
     /// `admin.token_file`.
     pub admin: Option<Secret>,
+    /// `store.password_file`.
+    pub store: Option<Secret>,
     /// `gateway.auth_secret_file`: signs players' tokens (HS256).
     pub auth: Option<Secret>,
     /// `gateway.auth_public_key_file`: PEM of the key that players' tokens are checked with.
@@ -60,6 +62,7 @@ impl Secrets {
         Self {
             link: read(reader, "link.secret_file", config.link.secret_file.as_deref(), LEAST_BYTES),
             admin: read(reader, "admin.token_file", config.admin.token_file.as_deref(), LEAST_BYTES),
+            store: read(reader, "store.password_file", config.store.password_file.as_deref(), 1),
             auth: read(reader, "gateway.auth_secret_file", gateway.auth_secret_file.as_deref(), LEAST_BYTES),
             auth_public_key: read(reader, "gateway.auth_public_key_file", gateway.auth_public_key_file.as_deref(), 1),
         }

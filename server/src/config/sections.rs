@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use super::{
     rule::{
         DAY, HOUR, KIB, MIB, MINUTE, SECOND, duration, label, listen, log_filter, ms, number, one_of, optional_path,
-        optional_text, path, size, some_of, switch, text,
+        optional_text, path, size, some_of, store_url, switch,
     },
     section::section,
 };
@@ -95,7 +95,9 @@ section! {
     /// Where durable state lives.
     StoreConfig in "store" {
         /// `embedded`, or a URL of a store that several processes share.
-        url: String = text(512);
+        url: String = store_url(512);
+        /// File with the password of a shared store.
+        password_file: Option<PathBuf> = optional_path();
         /// Folder of the embedded store.
         path: PathBuf = path();
         /// How long to wait at start for a former process to let the folder go.

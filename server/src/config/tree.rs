@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use toml::de::{DeTable, DeValue};
 
-use super::{Diagnostic, LineIndex, quoted};
+use super::{Diagnostic, LineIndex, diagnostic::without_login, quoted};
 
 /// Where a value was written.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ impl Raw {
     /// The value for an error message.
     pub(super) fn found(&self) -> String {
         match self {
-            Raw::Text(text) | Raw::String(text) => quoted(text),
+            Raw::Text(text) | Raw::String(text) => quoted(&without_login(text)),
             Raw::Integer(number) => number.to_string(),
             Raw::Bool(yes) => yes.to_string(),
             Raw::List(items) => {

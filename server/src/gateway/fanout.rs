@@ -1,4 +1,4 @@
-//! Writes what rooms say to the sockets: one wake-up per room and tick, whatever the number of members (DESIGN.md §9).
+//! Writes what rooms say to the sockets: one wake-up per room and tick, whatever the number of members (docs/ARCHITECTURE.md).
 //!
 //! Messages of one room go through one mailbox, in order. When a mailbox is half full, frames lose their state (members get one
 //! snapshot later) and keep their tails; when it is full, the message is given back.

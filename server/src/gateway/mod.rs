@@ -1,4 +1,4 @@
-//! Gateways: pages and players' sockets on one port (DESIGN.md §12), and the write path of §9.
+//! Gateways: pages and players' sockets on one port (docs/wire.md), and the way of frames from rooms to sockets.
 //!
 //! | file | what lives there |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! All bytes of a connection leave through its `Outgoing`, under the connection's lock (DESIGN.md §9).
+//! All bytes of a connection leave through its `Outgoing`, under the connection's lock (docs/ARCHITECTURE.md).
 //!
 //! A frame is written at once, by whoever has it, as `[header on the stack][shared body][private tail]`: no queue, no copy, no
 //! wake-up. What the socket does not take is kept as references into the same shared bytes, with the number of bytes already

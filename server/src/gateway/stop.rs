@@ -1,4 +1,4 @@
-//! How a gateway goes away (LESSONS C45, C46): nobody new comes in, everybody is told when to come back, and at different times.
+//! How a gateway goes away (C45, C46): nobody new comes in, everybody is told when to come back, and at different times.
 
 use std::{collections::BTreeSet, time::Duration};
 

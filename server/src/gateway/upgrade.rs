@@ -18,7 +18,7 @@ impl Origins {
         Self(list.iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect())
     }
 
-    /// Native clients send no origin. A page needs to be on the list or, without a list, to be of the host it connects to (LESSONS C44).
+    /// Native clients send no origin. A page needs to be on the list or, without a list, to be of the host it connects to (C44).
     fn allow(&self, headers: &HeaderMap) -> bool {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let Some(origin) = origins.next() else { return true };

@@ -49,7 +49,7 @@ pub enum ToNode {
     Attach(Attach),
     /// A numbered message or request.
     Input(Input),
-    /// A socket is gone, or its player leaves. Of an older generation: ignored (LESSONS C49).
+    /// A socket is gone, or its player leaves. Of an older generation: ignored (C49).
     Detach {
         /// The room.
         room: RoomId,
@@ -70,7 +70,7 @@ pub enum ToNode {
         generation: Generation,
     },
     /// The gateway has seen a higher term of this shard than the one that the node's messages carry: the node acquires anew before it
-    /// sends again (DESIGN.md §6).
+    /// sends again (H7).
     TermSeen {
         /// The shard.
         shard: ShardId,
@@ -261,7 +261,7 @@ pub struct Attached {
     /// Encoded `[7, …]`.
     pub snapshot: Bytes,
     /// Set when the world is behind what the attach said it had shown, or when it is owed a lower number than the sender still has and goes
-    /// on from the sender's (MODEL-FINDINGS F13): the client is told once.
+    /// on from the sender's (F13): the client is told once.
     pub rolled_back: bool,
 }
 

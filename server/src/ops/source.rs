@@ -38,7 +38,7 @@ pub struct Readiness {
     /// Its lease holds by its own clock.
     pub lease: bool,
     /// A write and a read back were answered within the last lease time, fenced if the node holds a shard: a ping of the store proves
-    /// less (LESSONS C35).
+    /// less (C35).
     pub store: bool,
     /// It is going away.
     pub draining: bool,
@@ -160,6 +160,9 @@ pub struct StatusReport {
     pub now: Wall,
     /// Whether it should get new sockets.
     pub readiness: Readiness,
+    /// It has ended in order, and all that is left is the end of the process.
+    #[serde(default)]
+    pub ended: bool,
     /// Where it listens.
     pub addresses: Addresses,
     /// Sums.

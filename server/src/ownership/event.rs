@@ -9,7 +9,7 @@ use crate::{
     store::{Claim, Member, Route, Status},
 };
 
-/// Times of a lease (DESIGN.md §14).
+/// Times of a lease (config/default.toml, `[lease]`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Times {
     /// How long the store keeps a lease after a heartbeat.

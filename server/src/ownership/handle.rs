@@ -123,9 +123,14 @@ impl Ownership {
     }
 
     /// Whether the lease is valid at `now` by the monotonic clock, the margin taken off. Lock-free; past it nothing may tick or send,
-    /// whether or not anybody said so (LESSONS C26).
+    /// whether or not anybody said so (C26).
     pub fn holds(&self, now: Mono) -> bool {
         self.0.lease.holds(now)
+    }
+
+    /// Until when the lease is valid, if it is at `now`. It counts from before the heartbeat, a write that the store took.
+    pub fn held_until(&self, now: Mono) -> Option<Mono> {
+        Some(self.0.lease.until()).filter(|until| now < *until)
     }
 
     /// The fence of a shard, if it is held.

@@ -1,4 +1,4 @@
-//! The lease as its owner counts it: from before the heartbeat was sent, on the monotonic clock, less a margin (DESIGN.md §6).
+//! The lease as its owner counts it: from before the heartbeat was sent, on the monotonic clock, less a margin (C26).
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -20,9 +20,14 @@ pub(super) struct Lease(AtomicU64);
 
 impl Lease {
     /// Whether the owner may act at `now`. Nobody has to say that a lease lapsed: it does by itself, also in a process that was
-    /// stopped and does not know it (LESSONS C26).
+    /// stopped and does not know it (C26).
     pub(super) fn holds(&self, now: Mono) -> bool {
         now.0 < self.0.load(Ordering::Acquire)
+    }
+
+    /// The end; `Mono(0)` for none.
+    pub(super) fn until(&self) -> Mono {
+        Mono(self.0.load(Ordering::Acquire))
     }
 
     /// Sets the end; `Mono(0)` for none.

@@ -1,4 +1,4 @@
-//! Ownership: this node's life in the store, its lease, the shards it holds, and what it knows of the cluster (DESIGN.md §6, §7).
+//! Ownership: this node's life in the store, its lease, the shards it holds, and what it knows of the cluster (docs/ARCHITECTURE.md).
 //!
 //! Safety is the fence: every durable write carries one, and the store refuses an old one. The lease only makes an owner stop by
 //! itself soon enough, so that nothing is shown which could never be stored. [`Ownership::holds`] is asked before every tick; when it

@@ -5,15 +5,15 @@ use tenure_shared::Term;
 use super::event::Times;
 use crate::store::Fence;
 
-/// Into how many shards rooms are divided unless said otherwise (DESIGN.md §14).
+/// Into how many shards rooms are divided unless said otherwise (config/default.toml).
 const SHARDS: u32 = 256;
-/// Shards given away at a time unless said otherwise (DESIGN.md §14).
+/// Shards given away at a time unless said otherwise (config/default.toml).
 const CONCURRENT: usize = 8;
 
 /// Where the lease is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeaseThread {
-    /// On an OS thread of its own: nothing stands in front of the heartbeat (DESIGN.md §6).
+    /// On an OS thread of its own: nothing stands in front of the heartbeat.
     #[default]
     Own,
     /// As a task of the runtime that starts it: for simulations and tests on one thread.

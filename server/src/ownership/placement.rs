@@ -1,4 +1,4 @@
-//! Placement: the pure function from members and claims to the keys that belong elsewhere (DESIGN.md §7).
+//! Placement: the pure function from members and claims to the keys that belong elsewhere (H9).
 //!
 //! Every node computes it alike and nobody coordinates. It proposes; a move is started by the key's owner (giving) or, for a free or
 //! tombstoned key, by its target (acquiring), and the claim decides every race.

@@ -13,7 +13,7 @@ pub(super) struct Shard {
     pub(super) former: Option<Former>,
     /// The claim as it is known: from routes, readings and grants.
     pub(super) claim: Seen,
-    /// The owner of the highest term ever seen: a store that forgot may name a lower one (MODEL-FINDINGS F11).
+    /// The owner of the highest term ever seen: a store that forgot may name a lower one (F11).
     pub(super) high: Option<(IncarnationId, Term)>,
     /// The highest term that anybody saw: nothing is sent below it.
     pub(super) least: Term,

@@ -31,7 +31,7 @@ pub struct View {
     pub routes: Arc<BTreeMap<ShardId, Owned>>,
     /// The store's time of `members`; `Wall(0)` before the first answer.
     pub at: Wall,
-    /// Whether this node takes over what others held: not for one lease after it lapsed itself (DESIGN.md §6).
+    /// Whether this node takes over what others held: not for one lease after it lapsed itself.
     pub settled: bool,
     /// Shards without an owner among the members, never owned ones included.
     pub ownerless: usize,

@@ -21,6 +21,12 @@ impl Mono {
         Mono(self.0.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)))
     }
 
+    /// The moment this much earlier; stops at the beginning of time instead of wrapping.
+    #[must_use]
+    pub fn before(self, by: Duration) -> Mono {
+        Mono(self.0.saturating_sub(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
     /// How much later this is than `earlier`; zero if it is not later.
     #[must_use]
     pub fn since(self, earlier: Mono) -> Duration {

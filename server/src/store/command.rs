@@ -33,7 +33,7 @@ pub enum Command {
     /// Writes the caller's own tombstone: it is gone on purpose. → [`Reply::Done`]
     Deregister { incarnation: IncarnationId },
 
-    /// Compare-and-set of a claim (DESIGN.md §5): granted if it is still as `seen` (holder, term; `None` = no claim yet) and is free, released, the
+    /// Compare-and-set of a claim (H2): granted if it is still as `seen` (holder, term; `None` = no claim yet) and is free, released, the
     /// caller's own, or its holder is tombstoned or has no lease record. The caller must be a live member. → [`Reply::Granted`]
     Acquire { key: Key, caller: IncarnationId, seen: Option<(Option<IncarnationId>, Term)>, floor: Term },
     /// Gives a claim to another live member; refused when a checkpoint of the manifest (room, version) is not stored. → [`Reply::Granted`] (of the target)
@@ -113,7 +113,7 @@ impl Command {
         )
     }
 
-    /// Whether leases hang on it: such a verb stands before all others in a queue (DESIGN.md §6). Transfer and release are not among them:
+    /// Whether leases hang on it: such a verb stands before all others in a queue. Transfer and release are not among them:
     /// they must not overtake the commits that their caller sent before.
     pub fn is_urgent(&self) -> bool {
         matches!(

@@ -140,6 +140,9 @@ async fn a_drained_node_gives_its_rooms_away_and_the_socket_stays() {
         began.elapsed() < Duration::from_secs(15),
         "it ended when everything was given, not when its time was over"
     );
+    // What goes as planned is said once, not once for each of its eight shards, and nobody is warned of it.
+    let log = cluster.log(&owner.name);
+    assert!((1..4).contains(&log.matches("were given away").count()) && !log.contains("WARN"), "{log}");
     play(&mut ada, &mut sent, 10).await;
     assert_eq!(ada.rolled_back, 0, "a planned move rolls nothing back");
     assert_ne!(until("the next owner", || gateway.owner(&room)), life);
@@ -192,4 +195,67 @@ fn a_wrong_link_secret_is_refused() {
     let _joining = runtime.spawn(async move { Player::join(&bad.ws(), "arena", "secret").await });
     until("a failed handshake", || failed(&node.page("/metrics").1).then_some(()));
     assert!(!failed(&good.page("/metrics").1));
+}
+
+#[test]
+fn a_node_told_to_stop_while_it_starts_releases_what_it_has() {
+    if !can_run() {
+        return;
+    }
+    let cluster = Cluster::new();
+    // Many shards, so that it is not ready at once; a lease so long that only a release can be what ends it here.
+    let slow = ["shards.count=512", "lease.ttl=4m"];
+    let gateway = cluster.start("gate", "gateway", &slow);
+    let mut starting = Node::unready("early", cluster.command("early", "room", &slow));
+    until("its registration", || gateway.life("early"));
+    starting.terminate();
+    assert_eq!(starting.ended().code(), Some(0), "{}", cluster.log("early"));
+    until("its release", || gateway.life("early").is_none().then_some(()));
+}
+
+#[test]
+fn a_drain_is_a_success_only_when_the_node_says_so() {
+    if !can_run() {
+        return;
+    }
+    let cluster = Cluster::new();
+    let _other = cluster.start("other", "gateway", &[]);
+    let wait = |node: &Node| {
+        let admin = node.ready("admin").expect("an admin port").trim_start_matches("http://").trim_end_matches('/');
+        let settings = cluster.settings(&[&format!("admin.listen={admin}")]);
+        let words: Vec<String> = ["drain", "--wait"].into_iter().map(str::to_owned).chain(settings).collect();
+        let dir = cluster.dir.path().to_owned();
+        std::thread::spawn(move || run(&words.iter().map(String::as_str).collect::<Vec<_>>(), &dir))
+    };
+    let mut node = cluster.start("good", "gateway", &[]);
+    let (exit, out, err) = wait(&node).join().expect("ran");
+    assert!(exit == Some(0) && format!("{out}{err}").contains("has ended in order"), "{exit:?} {out}{err}");
+    assert_eq!(node.ended().code(), Some(0));
+
+    // It serves on for the load balancer, and dies meanwhile.
+    let node = cluster.start("crash", "gateway", &["drain.endpoint_lag=60s"]);
+    let waiting = wait(&node);
+    until("the drain", || (node.page("/ready").0 == 503).then_some(()));
+    node.kill();
+    let (exit, out, err) = waiting.join().expect("ran");
+    assert!(
+        exit == Some(1) && format!("{out}{err}").contains("not said that it ended in order"),
+        "{exit:?} {out}{err}"
+    );
+}
+
+#[test]
+fn a_gateway_is_not_ready_while_the_store_takes_no_writes() {
+    if !can_run() {
+        return;
+    }
+    let cluster = Cluster::new();
+    let gateway = cluster.start("gate", "gateway", &["lease.ttl=1500ms", "lease.heartbeat=200ms"]);
+    assert_eq!(gateway.page("/ready").0, 200);
+    // Connections stay open, and a ping is answered.
+    cluster.call("CONFIG SET min-replicas-to-write 1");
+    until("its refusal", || (gateway.page("/ready").0 == 503).then_some(()));
+    assert_eq!(gateway.page("/live").0, 200, "no reason to restart it");
+    cluster.call("CONFIG SET min-replicas-to-write 0");
+    until("its return", || (gateway.page("/ready").0 == 200).then_some(()));
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fs::File,
+    io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -100,6 +101,16 @@ impl Cluster {
         Node { name: name.to_owned(), child, ready }
     }
 
+    /// Tells the store something.
+    pub(crate) fn call(&self, line: &str) {
+        let address = self.url.trim_start_matches("redis://").trim_end_matches("/0");
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        write!(stream, "{line}\r\nQUIT\r\n").expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        assert!(answer.starts_with("+OK"), "{line}: {answer}");
+    }
+
     pub(crate) fn log(&self, name: &str) -> String {
         std::fs::read_to_string(self.log_file(name)).unwrap_or_default()
     }
@@ -154,6 +165,11 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// One that starts, and may never be ready.
+    pub(crate) fn unready(name: &str, mut command: Command) -> Self {
+        Self { name: name.to_owned(), child: command.spawn().expect("the demo starts"), ready: Value::Null }
+    }
+
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("a signal");
     }

@@ -109,7 +109,7 @@ async fn a_player_who_never_comes_back_does_not_keep_the_room() {
     gateway.leave(&ann, ann.attached.generation, false);
     world.until("the grace has begun", || world.view(&room("a")).connected == 0);
     assert_eq!(world.view(&room("a")).seats, 1);
-    world.until("grace and idle time are over (LESSONS C47)", || node.host.status().rooms == 0);
+    world.until("grace and idle time are over (C47)", || node.host.status().rooms == 0);
     assert_eq!(world.view(&room("a")).seats, 0);
 }
 
@@ -127,7 +127,7 @@ async fn the_late_close_of_an_old_socket_changes_nothing() {
     gateway.leave(&old, Generation(0), true);
     gateway.say(&new, 1, &Say::Keep(1));
     world.until("the new socket plays", || world.view(&room("a")).book.applied.contains_key("ann"));
-    assert_eq!(world.view(&room("a")).connected, 1, "LESSONS C49");
+    assert_eq!(world.view(&room("a")).connected, 1, "C49");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,7 +163,7 @@ async fn joins_while_a_room_ends_get_the_old_room_or_a_clean_answer() {
     }
     assert!(made > 30, "{made} joins");
     world.until("the room is disposed", || node.host.status().rooms == 0 && node.host.status().known == 0);
-    assert_eq!(world.store.load(&id).await.unwrap(), None, "directory and store agree (LESSONS C48)");
+    assert_eq!(world.store.load(&id).await.unwrap(), None, "directory and store agree (C48)");
     assert_eq!(
         world.store.work(id.shard(crate::harness::SHARDS), None, 10).await.unwrap(),
         [],

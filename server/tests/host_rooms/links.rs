@@ -130,7 +130,7 @@ async fn a_seat_that_was_attached_through_another_link_before_stays() {
     world.until("it ticks", || world.view(&room("a")).tick > tick + 10);
     new.say(&ann, 1, &Say::Keep(1));
     world.until("the new socket plays", || world.view(&room("a")).book.applied.contains_key("ann"));
-    assert_eq!((world.view(&room("a")).connected, world.outside.drops.load(Ordering::SeqCst)), (1, 0), "LESSONS C49");
+    assert_eq!((world.view(&room("a")).connected, world.outside.drops.load(Ordering::SeqCst)), (1, 0), "C49");
     // The same socket through a new link, as after a broken one that the node has not noticed: it is no other one.
     let again = node.gateway();
     let known = attach(ann.conn, &room("a"), "ann");

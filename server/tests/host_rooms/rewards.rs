@@ -52,13 +52,13 @@ async fn each_occurrence_pays_once_over_restarts_and_crashes() {
     let second = times("second");
     assert!(second.len() >= 5, "{second:?}");
     let (first, last) = (second[0], second[second.len() - 1]);
-    assert_eq!(second, (first..=last).collect::<Vec<_>>(), "none missing, none twice, in order (LESSONS C14, C18)");
+    assert_eq!(second, (first..=last).collect::<Vec<_>>(), "none missing, none twice, in order (C14, C18)");
     let here = times("here");
     assert_eq!(here.iter().collect::<BTreeSet<_>>().len(), here.len(), "none twice");
     assert_eq!(world.gold("ann").await, second.len() as i64);
     let pending = world.store.work(room("a").shard(SHARDS), None, 100).await.unwrap();
     let jobs: Vec<_> = pending.iter().map(|item| item.id.job.to_string()).collect();
-    assert_eq!(jobs, ["schedule/here", "schedule/second"], "one live occurrence per schedule (LESSONS C17)");
+    assert_eq!(jobs, ["schedule/here", "schedule/second"], "one live occurrence per schedule (C17)");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -40,7 +40,7 @@ async fn three_nodes_share_and_every_directory_knows() {
 
 #[tokio::test]
 async fn shards_of_a_killed_node_have_owners_within_a_lease_and_a_second() {
-    // LESSONS C28.
+    // C28.
     let mut world = World::with(&["a", "b", "c"]).await;
     let kept = (world.node("a").terms(), world.node("c").terms());
     let changes = world.node("a").ownership.view();
@@ -57,7 +57,7 @@ async fn shards_of_a_killed_node_have_owners_within_a_lease_and_a_second() {
 
 #[tokio::test]
 async fn a_stopped_node_that_wakes_is_refused_everything_and_comes_back_as_another_life() {
-    // LESSONS C26: SIGSTOP for three leases, then SIGCONT.
+    // C26: SIGSTOP for three leases, then SIGCONT.
     let mut world = World::with(&["a", "b", "c"]).await;
     let (fences, life) = (world.fences("a"), world.node("a").life());
     world.node_mut("a").stopped = Some(Duration::ZERO);
@@ -251,7 +251,7 @@ async fn a_shard_that_was_released_is_taken_at_once_when_somebody_asks() {
 
 #[tokio::test]
 async fn another_shard_count_is_refused_in_a_running_cluster() {
-    // LESSONS C30.
+    // C30.
     let world = World::with(&["a", "b"]).await;
     let node = world.node("a");
     let options = Options { shards: SHARDS * 2, thread: LeaseThread::Task, ..Options::default() };

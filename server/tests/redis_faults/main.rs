@@ -1,5 +1,5 @@
 //! The store in Redis when servers lose their scripts, stop, forget, fail over or move slots: H1, H2 and H6 hold in what survives
-//! (LESSONS C26, C27, C35, C36, C38).
+//! (C26, C27, C35, C36, C38).
 #![expect(clippy::expect_used, reason = "a test says what it expected")]
 #![expect(clippy::disallowed_methods, reason = "real servers are waited for in real time")]
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tenure::{
+    config::Secret,
     runtime::Clock,
     store::{self, RedisOpenError, RedisOptions},
 };
@@ -60,6 +61,10 @@ async fn a_server_that_is_away_a_password_that_is_wrong_and_a_newer_format_are_n
     assert!(matches!(error, RedisOpenError::Unreachable { .. }), "{error:?}");
     assert!(!format!("{error} {error:?}").contains("wr0ng"), "{error:?}");
     drop(store::redis(&server.url().replace("redis://", "redis://:s3cret@"), Clock::system(), short()).expect("opens"));
+    let with = |password: &str| RedisOptions { password: Some(Secret::new(password.as_bytes())), ..short() };
+    drop(store::redis(&server.url(), Clock::system(), with("s3cret")).expect("opens with the password of a file"));
+    let error = refusal(&server.url(), with("wr0ng"));
+    assert!(!format!("{error} {error:?}").contains("wr0ng"), "{error:?}");
 
     let server = redis::Server::start(&[]);
     drop(store::redis(&server.url(), Clock::system(), short()).expect("opens"));

@@ -76,7 +76,11 @@ impl Control {
     pub(super) fn run(mut self) -> Result<bool, String> {
         let said = input::listen()?;
         say(&format!("store {}; logs in {}", self.settings.store, self.settings.folder.display()));
-        self.start_all(false)?;
+        if let Err(text) = self.start_all(false) {
+            say(&text);
+            self.stop(&said);
+            return Err(text);
+        }
         loop {
             match said.recv_timeout(LOOK) {
                 Ok(Said::Line(line)) => {
@@ -90,7 +94,12 @@ impl Control {
                 Ok(Said::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            self.look()?;
+            if let Err(text) = self.look() {
+                // The others hold rooms: they are ended in order, not dropped.
+                say(&text);
+                self.stop(&said);
+                return Err(text);
+            }
         }
         Ok(self.stop(&said))
     }
@@ -118,8 +127,11 @@ impl Control {
         for member in &mut self.members {
             if let Some(status) = member.process.as_mut().and_then(child::Process::ended) {
                 ended(member, status, &self.settings);
-                if member.again {
-                    member.start(&self.settings)?;
+                if member.again
+                    && let Err(text) = member.start(&self.settings)
+                {
+                    // One that cannot come back is no reason to end the others.
+                    say(&format!("{} could not be started again: {text}", member.name));
                 }
             } else if let Some(ready) = member.look(&self.settings) {
                 say(&format!("{} is ready: {}", member.name, places(&ready)));
@@ -138,7 +150,10 @@ impl Control {
         } else if self.opened && self.members.iter().all(done) {
             let now = self.clock.now();
             let until = *self.places_until.get_or_insert(now.plus(PLACES));
-            if now >= until || self.report().is_some_and(|report| is_placed(&report)) {
+            let ready = self.members.iter().filter(|member| member.ready.is_some()).count();
+            // Whoever answers may have read the members before the last one came.
+            let whole = |report: ClusterReport| report.members.len() >= ready && is_placed(&report);
+            if now >= until || self.report().is_some_and(whole) {
                 self.announced = true;
                 self.announce()?;
             }

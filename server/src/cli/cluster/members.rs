@@ -7,7 +7,7 @@ use super::{
     child::{self, Process},
 };
 use crate::{
-    cli::{ReadyFile, ready_file},
+    cli::{ReadyFile, ready_file, stores},
     config::DrainConfig,
 };
 
@@ -121,6 +121,10 @@ impl Member {
             format!("gateway.listen={}", self.play),
             format!("admin.listen={}", self.admin),
         ]);
+        if !stores::is_shared(&settings.config) {
+            // The private store has no password.
+            set.push("store.password_file=".to_owned());
+        }
         for setting in set {
             line.extend(["--set".into(), setting.into()]);
         }

@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ASK: Duration = Duration::from_millis(500);
 /// Time between two such questions.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Most bytes of such an answer.
+const INFO_BYTES: u64 = 64 * 1024;
 /// Ports tried: another process may take one between the look and the start.
 const TRIES: usize = 5;
 
@@ -70,7 +72,7 @@ impl Redis {
                 let (how, last) = (child::words(status), child::last_words(&self.log, 3));
                 return Err(format!("{} ended with {how}:\n{last}", self.program.display()));
             }
-            if answers(address) {
+            if answers(address, process.id()) {
                 self.process = Some(process);
                 return Ok(());
             }
@@ -82,15 +84,18 @@ impl Redis {
     }
 }
 
-/// Whether it takes commands; one that is still loading its data does not.
-fn answers(address: SocketAddr) -> bool {
+/// Whether our child takes commands there: another server may have got the port, and one that is still loading its data does not.
+fn answers(address: SocketAddr, child: u32) -> bool {
     let ask = || -> std::io::Result<bool> {
         let mut stream = TcpStream::connect_timeout(&address, ASK)?;
         stream.set_read_timeout(Some(ASK))?;
-        stream.write_all(b"PING\r\n")?;
-        let mut answer = [0; 5];
-        stream.read_exact(&mut answer)?;
-        Ok(&answer == b"+PONG")
+        // INFO is answered while data is loaded, PING is not.
+        stream.write_all(b"PING\r\nINFO server\r\nQUIT\r\n")?;
+        let mut answer = Vec::new();
+        stream.take(INFO_BYTES).read_to_end(&mut answer)?;
+        let answer = String::from_utf8_lossy(&answer);
+        let pid = answer.lines().find_map(|line| line.strip_prefix("process_id:")?.trim().parse().ok());
+        Ok(answer.starts_with("+PONG") && pid == Some(child))
     };
     ask().unwrap_or(false)
 }
@@ -112,4 +117,29 @@ pub(super) fn find() -> Option<PathBuf> {
 fn is_program(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     file.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_child_itself_counts_as_an_answer() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let server = std::thread::spawn(move || {
+            for loading in [false, false, true] {
+                let (mut stream, _) = listener.accept().expect("asked");
+                let mut question = [0; 25];
+                stream.read_exact(&mut question).expect("whole");
+                assert_eq!(&question, b"PING\r\nINFO server\r\nQUIT\r\n");
+                let first = if loading { "-LOADING" } else { "+PONG" };
+                write!(stream, "{first}\r\n$26\r\n# Server\r\nprocess_id:4711\r\n\r\n+OK\r\n").expect("answered");
+            }
+        });
+        assert!(answers(address, 4711));
+        assert!(!answers(address, 4712), "somebody else has the port");
+        assert!(!answers(address, 4711), "it still loads its data");
+        server.join().expect("asked three times");
+    }
 }

@@ -15,7 +15,7 @@ const FIRST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// A pause before the next try, anything up to a bound that doubles from 20 ms to a second: whoever lost the same owner does not come
-/// back at the same moment (LESSONS C46).
+/// back at the same moment (C46).
 pub(in crate::gateway) fn pause(tries: u32, rng: &Rng) -> Duration {
     let most = FIRST.saturating_mul(1 << tries.min(16)).min(LONGEST);
     Duration::from_micros(rng.below(u64::try_from(most.as_micros()).unwrap_or(u64::MAX)) + 1)

@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::codec::LENGTH;
 
-/// Bytes asked of the stream at a time: memory grows with what comes, never by a claimed length (LESSONS C42).
+/// Bytes asked of the stream at a time: memory grows with what comes, never by a claimed length (C42).
 const STEP: usize = 64 * 1024;
 /// Packets up to this long are copied out, so that a small message that is kept does not keep everything that came with it.
 const COPIED: usize = STEP;

@@ -5,7 +5,7 @@
 //!
 //! No end ever waits in `send`: what a queue has no room for comes back as `Full`. From node to gateway frames are refused first,
 //! so that answers still pass while a gateway reads slowly. What a room's inbox has no room for waits in order, per room, and
-//! other rooms go on. A peer that is silent is taken for dead (LESSONS C41), whether or not its system still acknowledges.
+//! other rooms go on. A peer that is silent is taken for dead (C41), whether or not its system still acknowledges.
 
 mod alarm;
 mod codec;

@@ -1,6 +1,6 @@
 //! The life of a node's ownership as a pure step machine: `step(event) -> effects`. The driver in `driver.rs` does the I/O.
 //!
-//! Rules (DESIGN.md §6, §7, MODEL-FINDINGS):
+//! Rules (docs/invariants.md):
 //! - A lease that lapsed is never simply renewed. The former incarnation is expired first; if its tombstone is written the node
 //!   registers as a new one, otherwise it goes on as the same; in both cases every shard is taken anew by compare-and-set before
 //!   anything acts (a thaw is a write, F1, F8). Until all were asked for, the published lease stays empty.

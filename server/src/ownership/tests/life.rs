@@ -84,7 +84,7 @@ fn worlds_are_dropped_when_another_owned_the_shard_in_between() {
 
 #[test]
 fn worlds_go_on_when_only_the_answer_to_the_acquire_was_lost() {
-    // MODEL-FINDINGS F5: the claim is the node's own, under a term it does not know.
+    // F5: the claim is the node's own, under a term it does not know.
     let mut state = owning();
     state.step(seconds(9), Event::Tick);
     state.step(seconds(9), Event::Expired { incarnation: name("a#1"), gone: true });

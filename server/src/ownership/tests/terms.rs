@@ -1,4 +1,4 @@
-//! Terms that others saw, claims that are not run, and stores that forgot (MODEL-FINDINGS F5, F8, F11).
+//! Terms that others saw, claims that are not run, and stores that forgot (F5, F8, F11).
 
 use super::*;
 

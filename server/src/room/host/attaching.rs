@@ -1,5 +1,5 @@
 //! Attaches on their way to a room: while it is open whether the shard stays here they are kept, and answered when it is decided
-//! (MODEL-FINDINGS F14).
+//! (F14).
 
 use std::sync::Arc;
 

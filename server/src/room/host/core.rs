@@ -57,6 +57,9 @@ pub(super) struct Host {
     pub(super) stopping: AtomicBool,
     pub(super) stalls: AtomicU64,
     saved: AtomicU64,
+    /// Shards that are being given away, and those given away since that was last said.
+    pub(super) giving: AtomicU64,
+    pub(super) given: AtomicU64,
     pub(super) gateways: Gateways,
     // The last term of each shard that ran here.
     ran: Vec<AtomicU64>,
@@ -101,6 +104,8 @@ impl Host {
             stopping: AtomicBool::new(false),
             stalls: AtomicU64::new(0),
             saved: AtomicU64::new(0),
+            giving: AtomicU64::new(0),
+            given: AtomicU64::new(0),
             gateways: Gateways::default(),
             ran,
         }

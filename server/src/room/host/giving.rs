@@ -4,7 +4,7 @@
 //! within `give_deadline` (H5). Once the release was asked for it is final here, whatever the store says: the worlds are dropped, and a
 //! shard that comes back begins from the store.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use tenure_shared::{IncarnationId, ShardId};
 
@@ -18,7 +18,8 @@ pub(super) fn begin(host: &Arc<Host>) {
         // One that is still being taken over has nothing to give yet; it is looked at again when it is ready.
         if shard.is_ready() && fence.term() == shard.term() && shard.may_begin_giving() {
             let number = shard.begin_giving();
-            tracing::info!(shard = %id, term = %fence.term(), ?to, "giving a shard away");
+            host.giving.fetch_add(1, Ordering::AcqRel);
+            tracing::debug!(shard = %id, term = %fence.term(), ?to, "giving a shard away");
             let inner = host.clone();
             host.tasks.spawn("give shard", Kind::Job, async move { give(&inner, &shard, &fence, number, to).await });
         }
@@ -29,6 +30,7 @@ async fn give(host: &Arc<Host>, shard: &Arc<Shard>, fence: &Fence, number: u64, 
     let started = host.clock.now();
     if !all_stored(host, shard, fence, number).await {
         shard.stays();
+        ended(host);
         tracing::warn!(shard = %shard.id(), "the shard could not be given away in time: it goes on here");
         for handle in rooms(host, shard.id()) {
             handle.wake();
@@ -47,8 +49,21 @@ async fn give(host: &Arc<Host>, shard: &Arc<Shard>, fence: &Fence, number: u64, 
         host.ownership.fenced(fence);
     }
     let took = host.clock.now().since(started);
-    tracing::info!(shard = %shard.id(), term = %fence.term(), ms = took.as_millis(), "a shard was given away");
+    tracing::debug!(shard = %shard.id(), term = %fence.term(), ms = took.as_millis(), "a shard was given away");
     metrics::histogram!("tenure_shard_give_seconds").record(took.as_secs_f64());
+    host.given.fetch_add(1, Ordering::AcqRel);
+    ended(host);
+}
+
+/// One giving is over. One line for a drain or a new node, however many shards moved.
+fn ended(host: &Host) {
+    let last = host.giving.fetch_sub(1, Ordering::AcqRel) == 1;
+    if last && host.ownership.gives().is_empty() {
+        let shards = host.given.swap(0, Ordering::AcqRel);
+        if shards > 0 {
+            tracing::info!(shards, "shards were given away");
+        }
+    }
 }
 
 /// Waits until every room of the shard stands still and is stored. `false` when that took too long, or the shard is in doubt.
@@ -67,7 +82,7 @@ async fn all_stored(host: &Arc<Host>, shard: &Arc<Shard>, fence: &Fence, number:
         if shard.is_lost() || host.ownership.fence(shard.id()).as_ref() != Some(fence) || host.shutdown.is_stopped() {
             return false;
         }
-        let still = |handle: &Arc<RoomHandle>| handle.still.load(std::sync::atomic::Ordering::Acquire) == number;
+        let still = |handle: &Arc<RoomHandle>| handle.still.load(Ordering::Acquire) == number;
         if rooms(host, shard.id()).iter().all(still) && shard.is_handed_over() {
             return true;
         }

@@ -254,7 +254,7 @@ impl RoomHandle {
         self.inbox.lock().wishes.iter().any(|w| matches!(w, Wish::Attach(_)))
     }
 
-    /// Ends the inbox if nothing waits in it that needs the room (H4, LESSONS C48): who comes later looks the room up again.
+    /// Ends the inbox if nothing waits in it that needs the room (H4, C48): who comes later looks the room up again.
     pub(super) fn close(&self, force: bool) -> bool {
         let mut inbox = self.inbox.lock();
         let wants = |event: &Event| match event {

@@ -1,4 +1,4 @@
-//! Metrics of the room host. Labels are of bounded number: the kind of a room, an outcome; never a room, player or item (LESSONS C63).
+//! Metrics of the room host. Labels are of bounded number: the kind of a room, an outcome; never a room, player or item (C63).
 
 use std::time::Duration;
 

@@ -135,7 +135,7 @@ impl RoomHost {
         }
     }
 
-    /// Ends the host: no new rooms, every room is saved, grants are flushed as far as time allows (LESSONS C53). Nothing is written after
+    /// Ends the host: no new rooms, every room is saved, grants are flushed as far as time allows (C53). Nothing is written after
     /// it returns.
     pub async fn stop(&self, deadline: Mono) -> StopReport {
         let host = &self.host;

@@ -1,5 +1,5 @@
 //! Taking a seat: for the first time, again after a lost socket, and again because the room moved. A player has at most one; the higher
-//! generation wins (LESSONS C49, C50).
+//! generation wins (C49, C50).
 
 use tenure_shared::{
     Generation, SeatId, Seq,
@@ -173,7 +173,7 @@ impl RoomWorld {
         let Some(seat) = self.seats.get_mut(&id) else { return false };
         let rolled_back = first.0 > seat.applied.0 + 1;
         if rolled_back {
-            // The store forgot a save: what is between is lost, and the client is told (MODEL-FINDINGS F13).
+            // The store forgot a save: what is between is lost, and the client is told (F13).
             seat.applied = Seq(first.0 - 1);
         }
         seat.queued = seat.applied;

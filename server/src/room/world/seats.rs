@@ -73,7 +73,7 @@ impl SeatState {
 }
 
 impl RoomWorld {
-    /// A socket is gone, or its player leaves. `false` if the generation is an older one: then nothing happens (LESSONS C49).
+    /// A socket is gone, or its player leaves. `false` if the generation is an older one: then nothing happens (C49).
     pub fn detach(&mut self, seat: SeatId, generation: Generation, consented: bool) -> bool {
         let now = self.now;
         let Some(state) = self.seats.get_mut(&seat).filter(|s| s.generation == generation && s.link.is_some()) else {

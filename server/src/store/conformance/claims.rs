@@ -60,7 +60,7 @@ pub(super) async fn a_live_holder_is_not_overrun(subject: Subject) -> Outcome {
 }
 
 pub(super) async fn a_holder_acquires_its_own_claim_anew(subject: Subject) -> Outcome {
-    // MODEL-FINDINGS F5: the answer to a takeover was lost; its own lease is live.
+    // F5: the answer to a takeover was lost; its own lease is live.
     let store = &subject.store;
     let fence = owner(store, "a#1", 1).await?;
     let newer = again(store, &fence).await?;
@@ -78,7 +78,7 @@ pub(super) async fn an_absent_holder_is_taken_over(subject: Subject) -> Outcome 
 }
 
 pub(super) async fn terms_grow_over_owners_floors_and_time(subject: Subject) -> Outcome {
-    // LESSONS C27, F12: a floor that somebody saw is never fallen below, whatever this store remembers.
+    // C27, F12: a floor that somebody saw is never fallen below, whatever this store remembers.
     let store = &subject.store;
     let a = member(store, "a#1").await?;
     let stamped = store.execute(crate::store::Command::Members).await;

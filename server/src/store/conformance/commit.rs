@@ -122,7 +122,7 @@ pub(super) async fn a_batch_belongs_to_the_shard_of_its_fence(subject: Subject) 
     for (what, batch) in batches {
         refused(what, "Invalid", store.commit(&fence, SHARDS, 1, batch).await)?;
     }
-    // LESSONS C30: another shard count would put rooms into other shards.
+    // C30: another shard count would put rooms into other shards.
     refused("another count", "Disagreement", store.commit(&fence, SHARDS + 1, 1, Batch::default()).await)?;
     let key = Key::named("daemon/x@1/0");
     let daemon = ok("acquire", store.acquire(&key, fence.incarnation(), None, Term(0)).await)?;

@@ -142,7 +142,7 @@ pub(super) async fn an_identity_is_scheduled_once(subject: Subject) -> Outcome {
 }
 
 pub(super) async fn a_completed_identity_never_comes_back(subject: Subject) -> Outcome {
-    // H6, LESSONS C15: a late repeat of the scheduling, or a second node's, must not make the work a second time.
+    // H6, C15: a late repeat of the scheduling, or a second node's, must not make the work a second time.
     let store = &subject.store;
     let fence = owner(store, "a#1", 1).await?;
     let room = room(1, "r")?;

@@ -27,7 +27,7 @@ fn term(row: Option<&ClaimRow>) -> Term {
     row.map_or(Term(0), |row| row.claim.term)
 }
 
-/// `max(previous + 1, floor + 1, store time)`: grows whatever the clock or a forgetful store does (H2, LESSONS C27).
+/// `max(previous + 1, floor + 1, store time)`: grows whatever the clock or a forgetful store does (H2, C27).
 fn next_term(step: &Step<'_, '_>, previous: Term, floor: Term) -> Result<Term, Error> {
     if floor.0 >= limits::TERM {
         return Err(Error::Invalid(format!("floor {floor}; at most {}", limits::TERM - 1)));
@@ -96,7 +96,7 @@ pub(super) fn acquire(
     let is = row.as_ref().map(|row| (row.claim.holder.clone(), row.claim.term));
     let cause = match row.as_ref().and_then(|row| row.claim.holder.as_ref()) {
         None => Some("acquire"),
-        // The caller's own: the answer to an earlier call was lost, or it passed its margin (MODEL-FINDINGS F5).
+        // The caller's own: the answer to an earlier call was lost, or it passed its margin (F5).
         Some(holder) if *holder == caller => Some("reacquire"),
         // No record is a tombstone too (F6).
         Some(holder) if members::find(step, holder)?.is_none() => Some("takeover"),

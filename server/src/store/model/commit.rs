@@ -35,7 +35,7 @@ pub(super) fn commit(
         return Ok(Reply::Committed { positions: row.positions });
     }
     if number != row.number + 1 {
-        // Lower: an old checkpoint must not overwrite a newer one (MODEL-FINDINGS F4). Higher: one before it is still on its way.
+        // Lower: an old checkpoint must not overwrite a newer one (F4). Higher: one before it is still on its way.
         return Err(Error::OutOfOrder { key: fence.key().clone(), number, last: row.number });
     }
     check::batch(step.rules, fence, shard, shards, &batch)?;

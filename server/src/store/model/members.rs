@@ -1,6 +1,6 @@
 //! Members, leases, tombstones, and constants on which a cluster agrees.
 //!
-//! A tombstone is for ever, and a member without a record counts as having one (MODEL-FINDINGS F6): an incarnation id is never used again.
+//! A tombstone is for ever, and a member without a record counts as having one (F6): an incarnation id is never used again.
 
 use std::time::Duration;
 

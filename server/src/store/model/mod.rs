@@ -1,7 +1,7 @@
 //! The store's rules, once: a pure state machine over an ordered key-value transaction. Backends persist it, a simulation hosts it.
 //!
 //! [`apply`] checks a command and carries it out; a refused command leaves no write behind. The caller gives the time; the store's
-//! time is the highest ever given or stored, so it never goes back, whatever the machine's clock does (LESSONS C23).
+//! time is the highest ever given or stored, so it never goes back, whatever the machine's clock does (C23).
 //!
 //! **Keys.** Readable prefixes; `|` stands for NUL, which divides parts; numbers are 16 hexadecimal digits. Values are one version
 //! byte and MessagePack.

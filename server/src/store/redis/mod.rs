@@ -37,7 +37,10 @@ use link::Link;
 use topology::Topology;
 
 use super::{Backend, BoxFuture, Command, Error, Stamped, Store, model::Rules};
-use crate::runtime::{Clock, Rng, Wall};
+use crate::{
+    config::Secret,
+    runtime::{Clock, Rng, Wall},
+};
 
 /// How long the end waits for what is under way.
 const END_WAIT: Duration = Duration::from_secs(5);
@@ -53,6 +56,8 @@ pub struct Options {
     pub deadline: Duration,
     /// How long opening waits for servers that do not answer yet.
     pub open_wait: Duration,
+    /// Password of the servers (`store.password_file`); one in the URL gives way to it.
+    pub password: Option<Secret>,
     /// Start although a failover may lose what was acknowledged (`store.accept_loss`).
     pub accept_loss: bool,
     /// Microseconds since 1970 that are the store's time instead of the servers' clocks: tests let time pass with it.
@@ -66,6 +71,7 @@ impl Default for Options {
             rules: Rules::default(),
             deadline: Duration::from_millis(500),
             open_wait: Duration::from_secs(10),
+            password: None,
             accept_loss: false,
             test_time: None,
         }
@@ -85,6 +91,9 @@ pub enum OpenError {
     /// The URL names no store.
     #[error("store.url: {0}")]
     Url(String),
+    /// The password cannot be sent.
+    #[error("store.password_file: the password is not UTF-8")]
+    Password,
     /// Nobody answered for as long as opening waits.
     #[error("{store} cannot be reached: {text}")]
     Unreachable {
@@ -130,7 +139,12 @@ impl Redis {
     /// # Errors
     /// When the URL names no store, nobody answers, the servers are not fit to be a store, or hold one of a newer build.
     pub fn open(url: &str, clock: Clock, options: Options) -> Result<Self, OpenError> {
-        let topology = Arc::new(Topology::parse(url).map_err(OpenError::Url)?);
+        let mut topology = Topology::parse(url).map_err(OpenError::Url)?;
+        if let Some(password) = &options.password {
+            let password = std::str::from_utf8(password.expose()).map_err(|_| OpenError::Password)?;
+            topology = topology.with_password(password);
+        }
+        let topology = Arc::new(topology);
         let name = topology.to_string();
         let unreachable = |text: String| OpenError::Unreachable { store: name.clone(), text };
         let shared = Arc::new(Shared::new(options, clock, Rng::from_entropy()));

@@ -69,6 +69,19 @@ impl Topology {
         }
     }
 
+    /// The same with a password for the servers that hold data; whoever it belongs to stands in the URL, or is the default user.
+    pub(super) fn with_password(self, password: &str) -> Self {
+        let settings = |info: &ConnectionInfo| info.redis_settings().clone().set_password(password);
+        let with = |info: ConnectionInfo| info.clone().set_redis_settings(settings(&info));
+        match self {
+            Self::Single(info) => Self::Single(Box::new(with(*info))),
+            Self::Sentinel { sentinels, master, settings } => {
+                Self::Sentinel { sentinels, master, settings: Box::new((*settings).set_password(password)) }
+            }
+            Self::Cluster(nodes) => Self::Cluster(nodes.into_iter().map(with).collect()),
+        }
+    }
+
     /// Whether another server may take over with what it has: asynchronous failover can lose acknowledged writes.
     pub(super) fn fails_over(&self) -> bool {
         !matches!(self, Self::Single(_))
@@ -121,6 +134,17 @@ mod tests {
         };
         assert_eq!((settings.password(), settings.db()), (Some("p@"), 3));
         assert_eq!(sentinels[0].redis_settings().password(), None);
+
+        for url in ["redis://u@h:1", "redis+sentinel://u@a:1/m/3", "redis+cluster://u@a:1,b:2"] {
+            let topology = Topology::parse(url).expect(url).with_password("p@:/");
+            let settings = match &topology {
+                Topology::Single(info) => info.redis_settings(),
+                Topology::Sentinel { settings, .. } => settings,
+                Topology::Cluster(nodes) => nodes[1].redis_settings(),
+            };
+            assert_eq!((settings.username(), settings.password()), (Some("u"), Some("p@:/")), "{url}");
+            assert!(!topology.to_string().contains("p@"), "{topology}");
+        }
     }
 
     #[test]

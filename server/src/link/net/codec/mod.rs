@@ -17,7 +17,7 @@ pub(super) use to_gateway::{read_to_gateway, write_to_gateway};
 pub(super) use to_node::{read_to_node, write_to_node};
 
 /// Longest packet, bytes: a snapshot of the largest room (16 MiB) for a few members at a time. What is longer in a length is refused before anything
-/// is reserved (LESSONS C42).
+/// is reserved (C42).
 pub const PACKET_BYTES: usize = 64 * 1024 * 1024;
 /// Most members in one frame: a node has fewer sockets than that behind one gateway.
 pub const FRAME_MEMBERS: usize = 65_536;

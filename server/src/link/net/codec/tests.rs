@@ -221,7 +221,7 @@ fn survive(bytes: &Bytes) -> Result<(), TestCaseError> {
 
 #[test]
 fn claimed_lengths_and_deep_nesting_are_refused() {
-    // LESSONS C59, C60: arrays, maps, byte strings and texts of 2^32 - 1, and nesting, in every place of a message.
+    // C59, C60: arrays, maps, byte strings and texts of 2^32 - 1, and nesting, in every place of a message.
     let claims: [&[u8]; 6] = [
         &[0xdd, 0xff, 0xff, 0xff, 0xff],
         &[0xdf, 0xff, 0xff, 0xff, 0xff],

@@ -310,7 +310,7 @@ fn read_table(f: &mut Fields<'_>) -> Result<Vec<TableRow>, Error> {
 
 fn read_frame(f: &mut Fields<'_>) -> Result<Frame, Error> {
     let (room, term, tick) = (f.room()?, f.term()?, f.tick()?);
-    // Grows with the members that were read, never by the claimed number (LESSONS C60).
+    // Grows with the members that were read, never by the claimed number (C60).
     let mut members = Vec::new();
     for _ in 0..f.list("members", FRAME_MEMBERS)? {
         f.tuple("members", 4)?;

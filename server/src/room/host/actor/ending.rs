@@ -41,7 +41,7 @@ impl Actor {
         self.commit(Request { cancelled, scheduled: vec![dispose], ..Request::default() }, false, now);
     }
 
-    /// The last checkpoint is stored. Whoever came meanwhile keeps the room: the unload is called off (LESSONS C48).
+    /// The last checkpoint is stored. Whoever came meanwhile keeps the room: the unload is called off (C48).
     pub(super) fn saved(&mut self, now: Mono) {
         // Before the end: after it another life of the room may have said something newer already.
         if let Some(world) = &self.world {

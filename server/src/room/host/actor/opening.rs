@@ -97,7 +97,7 @@ impl Actor {
         self.dispose_items.extend(dispose);
         let due = items.iter().filter(|item| &*item.id.job == DISPOSE_JOB).map(|item| item.due).min();
         self.dispose_due = self.dispose_due.or(due);
-        // The room is wanted: its deletion is called off (LESSONS C48).
+        // The room is wanted: its deletion is called off (C48).
         let mut cancelled = change.cancelled;
         cancelled.extend(std::mem::take(&mut self.dispose_items));
         for id in &cancelled {

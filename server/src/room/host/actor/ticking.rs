@@ -86,7 +86,11 @@ impl Actor {
                 self.frozen = true;
                 self.cancel_tasks();
                 self.set_phase(Phase::Running);
-                tracing::info!(room = %self.handle.room, giving, "frozen: the shard is in doubt, or given away");
+                if giving {
+                    tracing::debug!(room = %self.handle.room, "frozen: the shard is given away");
+                } else {
+                    tracing::info!(room = %self.handle.room, "frozen: the shard is in doubt");
+                }
             }
             if giving {
                 self.save_for_giving(now);
@@ -213,7 +217,7 @@ impl Actor {
     /// What gateways want. Between ticks only what needs no tick; detaches come behind the inputs sent before them.
     fn grant_wishes(&mut self, between_ticks: bool, now: Mono) {
         let mut wishes = self.handle.take_wishes(between_ticks);
-        // The game has ended the room, and only waits for what it charged: who comes now is for its next life (LESSONS C48).
+        // The game has ended the room, and only waits for what it charged: who comes now is for its next life (C48).
         let mut later = VecDeque::new();
         while let Some(wish) = wishes.pop_front() {
             match wish {
@@ -263,7 +267,7 @@ impl Actor {
     }
 
     /// Seats whose gateway's link ended: as if each of their sockets had dropped. One that was attached again through another link is not
-    /// meant (LESSONS C49).
+    /// meant (C49).
     fn let_gone_gateways_go(&mut self) {
         if self.host.shutdown.is_stopped() {
             // It is the node that ends, and with it every link: nothing of this is stored any more.

@@ -31,7 +31,7 @@ use crate::{
     store::{Command, Error, Fence, Reply, WorkId, WorkItem},
 };
 
-/// Longest sleep towards a due time: long waits are cut and checked against the clock again (LESSONS C13).
+/// Longest sleep towards a due time: long waits are cut and checked against the clock again (C13).
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// How often a shard whose rooms stand still looks whether they may go on.
 const QUIET_PAUSE: Duration = Duration::from_millis(100);

@@ -311,7 +311,7 @@ impl LaneTask {
             // The socket is gone, or gave up waiting: the seat must not count as connected.
             Taken::No(Attached { room, seat, generation, .. }) => self.orphan(link, room, seat, generation),
             Taken::Behind(Attached { room, seat, generation, .. }, term) => {
-                self.behind(now, link, &room, Some(term));
+                self.behind(now, link, &room, term);
                 self.orphan(link, room, seat, generation);
             }
         }

@@ -211,6 +211,7 @@ impl Task {
             Note::Again { attempt, lost } => {
                 self.step(cx, now, |machine, view, out| machine.again(view, attempt, lost, out));
             }
+            Note::Behind { attempt } => self.step(cx, now, |machine, view, out| machine.behind(view, attempt, out)),
             Note::Off { gone } => {
                 // The machine says it again to the next owner.
                 let said = !std::mem::take(&mut self.leave);

@@ -276,7 +276,7 @@ impl Machine {
             // The client has this table now.
             known.table = Some(attached.hash);
         }
-        room.between = off.then(|| Between::new(view, false));
+        room.between = off.then(|| Between::new(view));
         self.phase = Phase::Room(room);
     }
 }

@@ -21,6 +21,7 @@ mod fanout;
 mod forwarded;
 mod frame;
 mod metrics;
+mod orphans;
 mod outgoing;
 mod pages;
 mod rate;

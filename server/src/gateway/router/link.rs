@@ -232,8 +232,9 @@ impl Downlink for Down {
         if !link.heard.load(Ordering::Relaxed) {
             link.heard.store(true, Ordering::Relaxed);
         }
-        if let (ToGateway::Moved { shard, .. } | ToGateway::NotOwner { shard, .. }, Some(router)) =
-            (&message, self.router.upgrade())
+        // Looked at first: frames come all the time, and name no owner.
+        if let ToGateway::Moved { shard, .. } | ToGateway::NotOwner { shard, .. } = &message
+            && let Some(router) = self.router.upgrade()
         {
             router.corrected(*shard, &message, &link);
         }

@@ -36,6 +36,11 @@ impl Downlink for WireDown {
         let bound = if frame { limits.frame_bytes } else { limits.down_bytes };
         self.0.offer(message, bound, frame, write_to_gateway)
     }
+
+    /// The room host has ended: what waits is still written, then the stream is closed.
+    fn broken(&self, why: &str) {
+        self.0.end(Cause::ended(why));
+    }
 }
 
 /// What must stay in order: everything for one room; questions without one stand alone.

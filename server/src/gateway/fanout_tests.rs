@@ -22,7 +22,7 @@ fn room() -> RoomId {
 
 fn shared() -> Arc<Shared> {
     Arc::new(Shared {
-        conns: Arc::new(Slab::new()),
+        conns: Arc::new(Slab::new(0)),
         clock: Clock::system(),
         metrics: Metrics::new(),
         tables: Tables::default(),

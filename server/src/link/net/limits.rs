@@ -16,8 +16,12 @@ const FRAME_BYTES: usize = 8 * 1024 * 1024;
 const DOWN_BYTES: usize = 32 * 1024 * 1024;
 /// Bytes for one node: what players say in several seconds. What does not fit stays in the seats' rings.
 const UP_BYTES: usize = 4 * 1024 * 1024;
-/// Bytes of one gateway that wait because their rooms' inboxes are full; at the bound reading pauses.
-const PARKED_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of one gateway that wait because their rooms' inboxes are full: four rooms that stand still.
+const PARKED_BYTES: usize = 8 * 1024 * 1024;
+/// Of these, bytes for one room: more than a second of two hundred busy players. What does not fit stays in the seats' rings.
+const ROOM_PARKED_BYTES: usize = 2 * 1024 * 1024;
+/// Bytes that are read on while nothing can be handled, so that a peer that is alive is heard.
+const READ_AHEAD: usize = 256 * 1024;
 /// How long a gateway may take nothing of what waits for it.
 const DEAF_TIME: Duration = Duration::from_secs(10);
 
@@ -40,8 +44,13 @@ pub struct Limits {
     pub down_bytes: usize,
     /// Bytes waiting for one node at which everything is refused.
     pub up_bytes: usize,
-    /// Bytes of one gateway that wait for rooms whose inboxes are full.
+    /// Bytes of one gateway that wait for rooms whose inboxes are full. Beyond it inputs are refused, and their seats are to be attached
+    /// again; at twice as much reading pauses.
     pub parked_bytes: usize,
+    /// The same for one room.
+    pub room_parked_bytes: usize,
+    /// Bytes that are read while reading pauses: as long as there are less, a peer that says nothing is found to be silent.
+    pub read_ahead: usize,
     /// How long a gateway may take nothing of what waits for it, alive or not: then its link ends, and its seats are let go.
     pub deaf_time: Duration,
 }
@@ -65,6 +74,8 @@ impl Limits {
             down_bytes: DOWN_BYTES,
             up_bytes: UP_BYTES,
             parked_bytes: PARKED_BYTES,
+            room_parked_bytes: ROOM_PARKED_BYTES,
+            read_ahead: READ_AHEAD,
             deaf_time: DEAF_TIME,
         }
     }

@@ -8,8 +8,12 @@ use crate::config::LinkConfig;
 const LINKS: usize = 1_024;
 /// Connections that have not proved anything yet.
 const HANDSHAKES: usize = 64;
-/// Time for connecting, and again for the handshake: two round trips, on a bad day.
+/// Of these, from one address: gateways of one machine that come at the same moment. Who is refused comes again after a moment.
+const HANDSHAKES_PER_ADDRESS: usize = 8;
+/// A gateway's time for connecting, and again for the handshake: two round trips, on a bad day.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(3);
+/// A node's time for the handshake, which begins when the stream is open.
+const PROVE_TIME: Duration = Duration::from_millis(1_500);
 /// Bytes for one gateway up to which frames are taken: a second of a thousand busy rooms.
 const FRAME_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes for one gateway up to which anything is taken.
@@ -32,8 +36,12 @@ pub struct Limits {
     pub links: usize,
     /// Connections at a time that have not proved anything yet.
     pub handshakes: usize,
-    /// Longest time for connecting, and again for the handshake.
+    /// The same from one address; at least one.
+    pub handshakes_per_address: usize,
+    /// Longest time of a gateway for connecting, and again for the handshake.
     pub handshake_time: Duration,
+    /// Longest time of a node for the handshake.
+    pub prove_time: Duration,
     /// How long nothing is sent before a ping is.
     pub ping_every: Duration,
     /// How long nothing may be heard.
@@ -67,7 +75,9 @@ impl Limits {
         Self {
             links: LINKS,
             handshakes: HANDSHAKES,
+            handshakes_per_address: HANDSHAKES_PER_ADDRESS,
             handshake_time: HANDSHAKE_TIME,
+            prove_time: PROVE_TIME,
             ping_every: config.ping_every,
             idle_timeout: config.idle_timeout,
             frame_bytes: FRAME_BYTES,

@@ -178,6 +178,10 @@ async fn an_owner_that_is_behind_is_told_and_not_shown() {
     client.settle().await;
 }
 
+fn resume(session: &str, (term, tick): (u64, u64)) -> ClientMessage<'_> {
+    ClientMessage::Resume { id: 2, room: arena(), session, shown: (Term(term), Tick(tick)), first: Seq(1) }
+}
+
 #[tokio::test]
 async fn a_gateway_that_is_behind_shows_a_player_nothing_older_than_another_did() {
     let rig = rig_of(2).await;
@@ -188,24 +192,46 @@ async fn a_gateway_that_is_behind_shows_a_player_nothing_older_than_another_did(
     drop(client);
     connected(&rig.node, 0).await;
     next.takes_over(&rig.node, &arena(), 6, 4, 0);
-    // The other gateway still asks the first node, which has not noticed.
+    // The other gateway's directory is behind: it is read anew, and the first node is not even asked.
     let other = rig.another().await;
     let mut client = login(&other, "anna").await;
-    let room = arena();
-    let resume = ClientMessage::Resume {
-        id: 2,
-        room: room.clone(),
-        session: &joined.session,
-        shown: (Term(6), Tick(9)),
-        first: Seq(1),
-    };
-    client.send(resume).await;
-    let shard = room.shard(SHARDS);
-    until("the first node is told", || rig.node.state.lock().terms_seen.contains(&(shard, Term(6)))).await;
+    let (room, asked) = (arena(), rig.node.state.lock().attaches.len());
+    let refreshed = rig.cluster.refreshed();
+    client.send(resume(&joined.session, (6, 9))).await;
+    until("the directory is read anew", || rig.cluster.refreshed() > refreshed).await;
     next.state.lock().tick = 20;
     rig.cluster.own(&room, Some(1), 6);
     let joined = client.joined().await.expect("resumed");
     assert_eq!((joined.term, joined.tick), (Term(6), Tick(20)));
+    let state = rig.node.state.lock();
+    assert_eq!((state.attaches.len(), state.terms_seen.len()), (asked, 0));
+}
+
+#[tokio::test]
+async fn what_a_client_claims_to_have_seen_moves_no_node() {
+    let rig = Rig::new(|s| s.manual = true).await;
+    rig.node.state.lock().follows = true;
+    let mut client = login(&rig, "anna").await;
+    let joined = client.enter("k3").await;
+    drop(client);
+    connected(&rig.node, 0).await;
+    let mut liar = login(&rig, "anna").await;
+    // A year ahead.
+    liar.send(resume(&joined.session, (5 + 364 * 24 * 3_600_000_000, 0))).await;
+    let asked = rig.node.state.lock().attaches.len();
+    rig.advance_until(Duration::from_millis(20), "it is asked all the same", || {
+        rig.node.state.lock().attaches.len() > asked + 2
+    })
+    .await;
+    rig.advance_until(Duration::from_millis(20), "no seat is held", || {
+        rig.moved() > Duration::from_secs(13) && rig.node.seats(&arena()).iter().all(|seat| !seat.connected)
+    })
+    .await;
+    assert_eq!(liar.joined().await.map(drop), Err("resume_failed".to_owned()));
+    assert_eq!(rig.node.state.lock().terms_seen, []);
+    // The session is as it was, for who tells the truth.
+    liar.send(resume(&joined.session, (5, 10))).await;
+    assert_eq!(liar.joined().await.expect("resumed").term, Term(5));
 }
 
 #[tokio::test]

@@ -37,9 +37,10 @@ pub(super) enum Note {
     Node(ToGateway),
     /// A seat was taken through this link.
     Attached(Attached, Arc<Link>),
-    /// The attach of this number will not be answered (`lost`: it may have been carried out), or by an owner that is behind what was
-    /// shown.
+    /// The attach of this number will not be answered (`lost`: it may have been carried out).
     Again { attempt: u32, lost: bool },
+    /// The attach of this number was answered by an owner that is behind what was shown.
+    Behind { attempt: u32 },
     /// The seat is no longer where it was attached. `gone`: its room, or the seat, is not there.
     Off { gone: bool },
     /// There is somebody to ask for the seat.

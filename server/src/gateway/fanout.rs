@@ -3,25 +3,23 @@
 //! Messages of one room go through one mailbox, in order. When a mailbox is half full, frames lose their state (members get one
 //! snapshot later) and keep their tails; when it is full, the message is given back.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
-use tenure_shared::{Generation, RoomId, SeatId, ShardId, Term};
+use tenure_shared::{RoomId, ShardId, Term};
 
 use super::{
     conn::{Conn, Note, Shown, Taken},
     metrics::Metrics,
+    orphans::Orphans,
     router::{Link, Register},
     slab::Slab,
     tables::Tables,
 };
 use crate::{
-    link::{Attached, ConnId, Frame, ToGateway, ToNode, Uplink},
+    link::{Attached, ConnId, Frame, ToGateway},
     runtime::{
         Clock, Mono, Shutdown,
         mailbox::{self, Receiver, Refused, Sender},
@@ -34,12 +32,6 @@ const FRAMES: usize = 1_024;
 const MAILBOX: usize = 2 * FRAMES;
 /// Messages handled before other tasks of the thread get their turn.
 const BATCH: usize = 8;
-/// Detaches that wait because their rooms' queues are full. At the bound the lane takes no more messages until some are gone: then the
-/// node finds this gateway deaf, and lets its seats go by itself.
-const ORPHANS: usize = 4_096;
-/// How long such a detach waits before it is tried again.
-const ORPHAN_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
-
 /// What a lane is given.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
@@ -81,10 +73,7 @@ pub(super) struct LaneTask {
     receiver: Receiver<Item>,
     waiting: Arc<AtomicUsize>,
     shared: Arc<Shared>,
-    /// One per seat: the newest attachment of it that nobody wants.
-    orphans: BTreeMap<(u64, RoomId, SeatId), (Arc<Link>, Generation)>,
-    /// When to offer them again.
-    retry_at: Option<Mono>,
+    orphans: Orphans,
 }
 
 /// What all lanes use.
@@ -111,8 +100,7 @@ impl FanOut {
                 receiver,
                 waiting,
                 shared: shared.clone(),
-                orphans: BTreeMap::new(),
-                retry_at: None,
+                orphans: Orphans::default(),
             });
         }
         (Self { lanes: senders, conns: shared.conns.clone() }, tasks)
@@ -204,18 +192,16 @@ impl LaneTask {
         loop {
             for _ in 0..BATCH {
                 let now = self.shared.clock.now();
-                if self.retry_at.is_some_and(|at| now >= at) {
-                    self.retry_orphans(now);
-                }
+                self.orphans.retry(now);
                 let pause = async {
-                    match self.retry_at {
+                    match self.orphans.due() {
                         None => std::future::pending().await,
                         Some(at) => self.shared.clock.sleep_until(at).await,
                     }
                 };
                 let item = tokio::select! {
                     biased;
-                    item = self.receiver.recv(), if self.orphans.len() < ORPHANS => item,
+                    item = self.receiver.recv() => item,
                     () = stop.stopped() => None,
                     () = pause => continue,
                 };
@@ -265,7 +251,9 @@ impl LaneTask {
                         Some(Shown::Stale) => self.shared.metrics.stale.increment(1),
                         Some(Shown::Behind(term)) => behind = behind.max(Some(term)),
                         // Its own detach, if it is on its way, names an older attachment.
-                        Some(Shown::Gone) | None => self.orphan(link, room.clone(), member.seat, member.generation),
+                        Some(Shown::Gone) | None => {
+                            self.orphans.give_back(now, link, room.clone(), member.seat, member.generation)
+                        }
                     }
                 }
                 self.behind(now, link, &room, behind);
@@ -309,10 +297,12 @@ impl LaneTask {
         match taken {
             Taken::Yes => {}
             // The socket is gone, or gave up waiting: the seat must not count as connected.
-            Taken::No(Attached { room, seat, generation, .. }) => self.orphan(link, room, seat, generation),
+            Taken::No(Attached { room, seat, generation, .. }) => {
+                self.orphans.give_back(now, link, room, seat, generation)
+            }
             Taken::Behind(Attached { room, seat, generation, .. }, term) => {
-                self.behind(now, link, &room, Some(term));
-                self.orphan(link, room, seat, generation);
+                self.behind(now, link, &room, term);
+                self.orphans.give_back(now, link, room, seat, generation);
             }
         }
     }
@@ -361,28 +351,6 @@ impl LaneTask {
     fn own(&self, conns: &[ConnId]) -> Vec<Arc<Conn>> {
         let all = conns.iter().filter_map(|conn| self.get(*conn));
         all.filter(|conn| conn.lock().room().is_some_and(|room| spread(room) % self.lanes == self.index)).collect()
-    }
-
-    /// A seat that nobody wants is given back, now or when its room has a place for it.
-    fn orphan(&mut self, link: &Arc<Link>, room: RoomId, seat: SeatId, generation: Generation) {
-        let detach = ToNode::Detach { room: room.clone(), seat, generation, consented: false };
-        // Through a link that is broken the node has taken it for dropped already.
-        if !matches!(link.send(detach), Err(Refused::Full(_))) {
-            return;
-        }
-        let (_, newest) = self.orphans.entry((link.id, room, seat)).or_insert_with(|| (link.clone(), generation));
-        *newest = generation.max(*newest);
-        self.retry_at.get_or_insert_with(|| self.shared.clock.now().plus(ORPHAN_PAUSE));
-    }
-
-    /// Offers them all: a room that is busy does not keep the others' seats taken.
-    fn retry_orphans(&mut self, now: Mono) {
-        self.orphans.retain(|(_, room, seat), (link, generation)| {
-            let (room, seat, generation) = (room.clone(), *seat, *generation);
-            let detach = ToNode::Detach { room, seat, generation, consented: false };
-            matches!(link.send(detach), Err(Refused::Full(_)))
-        });
-        self.retry_at = (!self.orphans.is_empty()).then(|| now.plus(ORPHAN_PAUSE));
     }
 }
 

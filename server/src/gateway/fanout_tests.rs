@@ -11,8 +11,8 @@ use tokio::io::AsyncReadExt as _;
 
 use super::*;
 use crate::{
-    gateway::outgoing::Bounds,
-    link::{Attach, FrameMember, GatewayId, Mode, RestoredMember},
+    gateway::{orphans::ORPHANS, outgoing::Bounds},
+    link::{Attach, FrameMember, GatewayId, Mode, RestoredMember, ToNode, Uplink},
     runtime::Clock,
 };
 
@@ -22,7 +22,7 @@ fn room() -> RoomId {
 
 fn shared() -> Arc<Shared> {
     Arc::new(Shared {
-        conns: Arc::new(Slab::new()),
+        conns: Arc::new(Slab::new(0)),
         clock: Clock::system(),
         metrics: Metrics::new(),
         tables: Tables::default(),
@@ -197,36 +197,37 @@ async fn a_restored_room_hears_of_sockets_that_are_gone() {
 }
 
 #[tokio::test]
-async fn detaches_that_nobody_takes_hold_the_lane_up_and_none_is_lost() {
+async fn detaches_that_nobody_takes_end_their_link_and_hold_nobody_up() {
     let shared = shared();
-    let node = Arc::new(Busy { busy: Mutex::new(u32::MAX), got: Mutex::new(Vec::new()) });
-    let link = link(&node);
+    let stuck = Arc::new(Busy { busy: Mutex::new(u32::MAX), got: Mutex::new(Vec::new()) });
+    let link = link(&stuck);
+    let (well, other) = (idle(), Arc::new(Busy { busy: Mutex::new(u32::MAX), got: Mutex::new(Vec::new()) }));
+    let (second, third) = (Link::open(2, well.clone()), Link::open(3, other.clone()));
     let (fan_out, mut tasks) = FanOut::new(1, &shared);
     let stop = Shutdown::new();
     let lane = tokio::spawn(tasks.remove(0).run(stop.clone()));
-    let mut next = 0;
     let one = |seat| ToGateway::Attached(Attached { seat: SeatId(seat), ..attached(ConnId(77)) });
-    // More than may wait as detaches: the rest waits as messages, and at last the node is told that this gateway is full.
-    let mut refused = 0;
-    while refused < 1_000 {
-        match fan_out.send(link.clone(), one(next)) {
-            Ok(()) => (next, refused) = (next + 1, 0),
-            Err(_) => {
-                refused += 1;
-                tokio::task::yield_now().await;
-            }
+    // One that waits for another node, then more than may wait.
+    assert!(fan_out.send(third.clone(), one(9)).is_ok());
+    let mut next = 0;
+    while !link.is_broken() {
+        if fan_out.send(link.clone(), one(next)).is_ok() {
+            next += 1;
         }
-    }
-    assert!(next as usize >= ORPHANS + MAILBOX, "{next}");
-    *node.busy.lock() = 0;
-    while node.got.lock().len() < next as usize {
+        assert!(next as usize <= ORPHANS + MAILBOX, "the bound was passed");
         tokio::task::yield_now().await;
     }
-    let seats: std::collections::BTreeSet<_> =
-        node.got.lock().iter().map(|m| if let ToNode::Detach { seat, .. } = m { seat.0 } else { u32::MAX }).collect();
-    assert_eq!(seats, (0..next).collect());
+    // The router's word comes through, and so do other nodes' seats and what waits for them.
+    fan_out.tell(&Item::Off { link: link.clone(), shard: None, why: Off::Broken }).await;
+    assert!(fan_out.send(second.clone(), one(1)).is_ok());
+    *other.busy.lock() = 0;
+    while well.got.lock().is_empty() || other.got.lock().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert!(!second.is_broken() && !third.is_broken() && stuck.got.lock().is_empty());
     stop.stop();
     lane.await.expect("ended");
+    assert_eq!(Arc::strong_count(&link), 1, "nothing holds it, so that its uplink is dropped");
 }
 
 #[tokio::test]

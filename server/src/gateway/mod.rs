@@ -21,6 +21,7 @@ mod fanout;
 mod forwarded;
 mod frame;
 mod metrics;
+mod orphans;
 mod outgoing;
 mod pages;
 mod rate;
@@ -152,7 +153,7 @@ async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
         parts;
     let secret = guest_secret(&store, &rng).await?;
     let auth = auth::Auth::new(&auth, config.guests, secret.as_bytes())?;
-    let conns = Arc::new(Slab::<Conn>::new());
+    let conns = Arc::new(Slab::<Conn>::new(rng.next_u64() as u32));
     let metrics = metrics::Metrics::new();
     let shared = Arc::new(fanout::Shared {
         conns: conns.clone(),

@@ -27,11 +27,15 @@ pub(super) struct Slab<T> {
     parts: [RwLock<Part<T>>; PARTS],
     next: AtomicUsize,
     len: AtomicUsize,
+    /// The generation before the first of each slot.
+    start: u32,
 }
 
 impl<T> Slab<T> {
-    pub(super) fn new() -> Self {
+    /// `start`: a number of this process alone, so that two gateways do not give the same ones. Only its lower 30 bits count.
+    pub(super) fn new(start: u32) -> Self {
         Self {
+            start: start & 0x3FFF_FFFF,
             parts: std::array::from_fn(|_| RwLock::new(Part { slots: Vec::new(), free: Vec::new() })),
             next: AtomicUsize::new(0),
             len: AtomicUsize::new(0),
@@ -46,7 +50,7 @@ impl<T> Slab<T> {
         let index = match part.free.pop() {
             Some(index) => index,
             None => {
-                part.slots.push(Slot { generation: 0, value: None });
+                part.slots.push(Slot { generation: self.start, value: None });
                 (part.slots.len() - 1) as u32
             }
         };
@@ -104,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_number_is_never_used_again() {
-        let slab = Slab::new();
+        let slab = Slab::new(7);
         let mut seen = std::collections::HashSet::new();
         for _ in 0..200 {
             let id = *slab.insert(|id| id);
@@ -119,7 +123,7 @@ mod tests {
 
     #[test]
     fn many_are_kept_apart() {
-        let slab = Slab::new();
+        let slab = Slab::new(7);
         let ids: Vec<ConnId> = (0..100).map(|_| *slab.insert(|id| id)).collect();
         slab.remove(ids[40]);
         for (n, id) in ids.iter().enumerate() {

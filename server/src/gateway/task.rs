@@ -211,10 +211,11 @@ impl Task {
             Note::Again { attempt, lost } => {
                 self.step(cx, now, |machine, view, out| machine.again(view, attempt, lost, out));
             }
+            Note::Behind { attempt } => self.step(cx, now, |machine, view, out| machine.behind(view, attempt, out)),
             Note::Off { gone } => {
                 // The machine says it again to the next owner.
-                let said = !std::mem::take(&mut self.leave);
-                self.step(cx, now, |machine, view, out| machine.off(view, gone, said, out));
+                self.leave = false;
+                self.step(cx, now, |machine, view, out| machine.off(view, gone, out));
             }
             Note::Route => self.step(cx, now, |machine, view, _| machine.route(view)),
             Note::Restart { at, retry } => self.restart = Some((at, retry)),

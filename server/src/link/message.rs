@@ -11,7 +11,7 @@ use tenure_shared::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GatewayId(pub u32);
 
-/// A gateway's number of a socket; never used again in the gateway's life.
+/// A gateway's number of a socket; never used again in the gateway's life, and begun at random, so that two gateways do not give the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 
@@ -86,8 +86,8 @@ pub struct Attach {
     pub gateway: GatewayId,
     /// Which socket.
     pub conn: ConnId,
-    /// The sender's number of this question; it comes back with the answer. A socket that gave up waiting asks again under another
-    /// number, so that late answers are known as such.
+    /// The sender's number of this question; it comes back with the answer. A socket that gave up waiting asks again under a higher
+    /// number (coming round), so that late answers are known as such, and late questions, which another link brings, too.
     pub attempt: u32,
     /// Which room.
     pub room: RoomId,

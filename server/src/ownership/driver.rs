@@ -180,7 +180,12 @@ impl Driver {
             }
             Request::TermSeen(shard, term) => {
                 metrics::counter!("tenure_terms_seen_total").increment(1);
-                Event::TermSeen { shard, term }
+                // Terms follow the store's clock, and never go back: a wild number must not use them up.
+                let most = self.state.floor().max(tenure_shared::Term(self.store.now().0));
+                if term > most {
+                    tracing::warn!(%shard, %term, %most, "a term was seen that nobody can have given: taken for the highest known");
+                }
+                Event::TermSeen { shard, term: term.min(most) }
             }
             Request::Wanted(shard) => Event::Wanted { shard },
             Request::Refresh => Event::Refresh,

@@ -25,9 +25,6 @@ use crate::{
 pub const LINK_PROTOCOL: u32 = 1;
 /// Most requests of handles waiting.
 const REQUESTS: usize = 1_024;
-/// How far ahead of the store's clock a term may be that somebody claims to have seen, in microseconds. Terms follow that clock; a wild
-/// number must not use them up.
-const TERMS_AHEAD: u64 = 365 * 24 * 3_600 * 1_000_000;
 
 /// What is held now.
 #[derive(Debug, Default, PartialEq)]
@@ -57,7 +54,6 @@ pub(super) struct Shared {
     pub(super) view: ArcSwap<View>,
     pub(super) views: watch::Sender<u64>,
     pub(super) requests: mailbox::Sender<Request>,
-    pub(super) store: Store,
 }
 
 /// A handle to this node's ownership; cheap to clone.
@@ -101,7 +97,6 @@ impl Ownership {
             view: ArcSwap::default(),
             views: watch::channel(0).0,
             requests,
-            store: store.clone(),
         });
         let driver = Driver::new(store, clock, rng, info, &options, &shared);
         // The first register here, so that a refusal is the answer to `start`.
@@ -190,12 +185,9 @@ impl Ownership {
     }
 
     /// Somebody saw a higher term of this shard than its owner sends: it is acquired anew, from memory, before anything is sent; until
-    /// then it is not held and [`Ownership::in_doubt`]. A term that is not above the held one changes nothing but the floor of later terms.
+    /// then it is not held and [`Ownership::in_doubt`]. A term that is not above the held one changes nothing but the floor of later terms; one
+    /// that is above the store's clock and all terms that this node knows counts as the highest of these.
     pub fn term_seen(&self, shard: ShardId, term: Term) {
-        if term.0 > self.0.store.now().0.saturating_add(TERMS_AHEAD) {
-            tracing::warn!(%shard, %term, "a term was seen that the store's clock cannot have made: ignored");
-            return;
-        }
         // When the mailbox is full it is counted, and whoever saw the term meets the lower one again and says so again.
         drop(self.0.requests.try_send(Request::TermSeen(shard, term)));
     }

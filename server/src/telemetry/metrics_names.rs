@@ -78,6 +78,7 @@ metrics! {
     Counter "tenure_link_bytes_total" ["side", "direction"] "Bytes over links.";
     Gauge "tenure_link_queue_high_bytes" ["side"] "Most bytes that ever waited for one peer.";
     Counter "tenure_link_refused_total" ["side", "what"] "Messages that a full link, or one not yet open, gave back to their sender.";
+    Counter "tenure_link_not_parked_total" ["side"] "Messages of gateways that were refused because too much waited for their room, or for all.";
     Counter "tenure_link_parked_total" ["side"] "Messages of gateways that waited on the node because their room's inbox was full.";
     Counter "tenure_link_handshakes_failed_total" ["side", "why"] "Links that did not come about.";
     Counter "tenure_link_ends_total" ["side", "cause"] "Links that ended, by cause.";

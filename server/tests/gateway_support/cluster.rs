@@ -1,6 +1,12 @@
 //! Several nodes, and a directory that tests hold in their hands.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use parking_lot::Mutex;
 use tenure::link::{Address, Dial, Directory, Downlink, Node as _, Owner, Uplink};
@@ -18,6 +24,7 @@ pub struct Cluster {
     /// How many of the nodes serve.
     listed: Mutex<Vec<Address>>,
     changes: watch::Sender<u64>,
+    refreshed: AtomicUsize,
 }
 
 pub fn address(n: usize) -> Address {
@@ -31,6 +38,7 @@ impl Cluster {
             owners: Mutex::default(),
             listed: Mutex::new((0..nodes).map(address).collect()),
             changes: watch::Sender::new(0),
+            refreshed: AtomicUsize::new(0),
         })
     }
 
@@ -39,6 +47,11 @@ impl Cluster {
         let owner = Owner { term: Term(term), address: node.map(address) };
         self.owners.lock().insert(room.shard(SHARDS), owner);
         self.changes.send_modify(|n| *n += 1);
+    }
+
+    /// How often somebody found it to be behind.
+    pub fn refreshed(&self) -> usize {
+        self.refreshed.load(Ordering::SeqCst)
     }
 
     /// These nodes serve.
@@ -66,7 +79,9 @@ impl Directory for Cluster {
         self.changes.subscribe()
     }
 
-    fn refresh(&self) {}
+    fn refresh(&self) {
+        self.refreshed.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 impl Dial for Cluster {

@@ -228,6 +228,8 @@ impl Node {
 pub struct Ear {
     pub said: Mutex<Vec<ToGateway>>,
     pub deaf: AtomicBool,
+    /// How often the link ended.
+    pub broken: AtomicU64,
 }
 
 impl Downlink for Ear {
@@ -237,6 +239,10 @@ impl Downlink for Ear {
         }
         self.said.lock().expect("ear").push(message);
         Ok(())
+    }
+
+    fn broken(&self, _: &str) {
+        self.broken.fetch_add(1, Ordering::SeqCst);
     }
 }
 

@@ -62,3 +62,15 @@ async fn what_could_not_be_saved_is_named() {
     assert_eq!(report.unsaved, [room("a")]);
     assert!(!report.is_clean());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_to_a_host_that_has_ended_is_broken_whenever_it_came() {
+    let world = World::new();
+    let node = world.node().await;
+    let before = node.gateway();
+    node.host.stop(world.clock.now().plus(Duration::from_secs(20))).await;
+    let after = node.gateway();
+    for gateway in [before, after] {
+        assert_eq!(gateway.heard.broken.load(Ordering::SeqCst), 1);
+    }
+}

@@ -127,3 +127,25 @@ async fn a_connect_has_its_time_too() {
     hand.advance(time);
     until("the gateway is told", || gateway.broken() == ["no handshake in time"]).await;
 }
+
+#[tokio::test]
+async fn a_peer_that_falls_silent_is_found_while_nothing_it_said_can_be_handled() {
+    let (node, gateway) = (FakeNode::default(), FakeGateway::default());
+    let (near, hand) = manual("gateway");
+    // Its time stands still: it never pings.
+    let (far, _still) = manual("node");
+    let idle = near.limits.idle_timeout;
+    let _uplink = pipe(near, far, &node, &gateway, 4_096);
+    until("linked", || node.links() == 1).await;
+    gateway.0.lock().full = true;
+    for tick in 1..=3 {
+        node.down().send(crate::support::frame(&room("a"), tick, 100)).expect("within the bound");
+    }
+    settle().await;
+    for _ in 0..8 {
+        hand.advance(idle / 4);
+        settle().await;
+    }
+    until("it is found", || gateway.broken().len() == 1).await;
+    assert!(gateway.broken()[0].contains("nothing was heard"), "{:?}", gateway.broken());
+}

@@ -83,3 +83,19 @@ async fn the_own_address_needs_no_stream() {
     drop(uplink);
     assert_eq!(node.dropped(), 1);
 }
+
+#[tokio::test]
+async fn a_room_host_that_ends_ends_its_links_behind_what_it_said() {
+    let (node, gateway) = (FakeNode::default(), FakeGateway::default());
+    let a = room("a");
+    let uplink = pipe(common("gateway"), common("node"), &node, &gateway, 700);
+    until("linked", || node.links() == 1).await;
+    for tick in 1..=50 {
+        node.down().send(frame(&a, tick, 100)).expect("within the bound");
+    }
+    node.down().broken("the node has ended");
+    assert!(matches!(node.down().send(frame(&a, 51, 100)), Err(Refused::Closed(_))));
+    until("both ends are told", || node.dropped() == 1 && gateway.broken().len() == 1).await;
+    assert!(gateway.ticks().iter().copied().eq(1..=50));
+    assert!(matches!(uplink.send(input(&a, 1)), Err(Refused::Closed(_))));
+}

@@ -34,7 +34,9 @@ async fn frames_are_refused_first_and_everything_at_the_bound() {
     let a = room("a");
     let mut far = common("node");
     (far.limits.frame_bytes, far.limits.down_bytes) = (SOFT, HARD);
-    let _uplink = pipe(common("gateway"), far, &node, &gateway, PIPE);
+    let mut near = common("gateway");
+    near.limits.read_ahead = 1;
+    let _uplink = pipe(near, far, &node, &gateway, PIPE);
     until("linked", || node.links() == 1).await;
     let down = node.down();
     gateway.0.lock().full = true;

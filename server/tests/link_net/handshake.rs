@@ -220,6 +220,55 @@ async fn links_and_handshakes_are_bounded() {
     until("another links", || node.links() == 2).await;
 }
 
+/// Streams of which the test says where they come from.
+struct Streams(tokio::sync::mpsc::Receiver<(tokio::io::DuplexStream, std::net::SocketAddr)>);
+
+impl tenure::runtime::net::Listener for Streams {
+    type Stream = tokio::io::DuplexStream;
+    async fn accept(&mut self) -> std::io::Result<(tokio::io::DuplexStream, std::net::SocketAddr)> {
+        match self.0.recv().await {
+            Some(stream) => Ok(stream),
+            None => std::future::pending().await,
+        }
+    }
+    fn local_addr(&self) -> std::io::Result<std::net::SocketAddr> {
+        Ok(([127, 0, 0, 1], 1).into())
+    }
+}
+
+#[tokio::test]
+async fn strangers_of_one_address_leave_places_to_others_and_do_not_hold_theirs() {
+    let node = FakeNode::default();
+    let (mut far, hand) = crate::support::manual("n");
+    (far.limits.handshakes, far.limits.handshakes_per_address) = (8, 3);
+    far.secret = secret(SECRET);
+    let (time, all) = (far.limits.prove_time, far.limits.handshake_time);
+    assert!(time < all);
+    let (sender, streams) = tokio::sync::mpsc::channel(16);
+    let parts = tenure::link::net::LinkParts { listener: Streams(streams), node: Arc::new(node.clone()), common: far };
+    tenure::link::net::listen(parts).expect("it listens");
+    let come = async |from: [u8; 4], port: u16| {
+        let (near, stream) = tokio::io::duplex(4_096);
+        sender.send((stream, (from, port).into())).await.expect("accepted");
+        Raw(near)
+    };
+    let mut idle = Vec::new();
+    for port in 1..=3 {
+        let mut raw = come([10, 0, 0, 1], port).await;
+        raw.receive().await.expect("a hello");
+        idle.push(raw);
+    }
+    come([10, 0, 0, 1], 4).await.expect_end().await;
+    let mut other = come([10, 0, 0, 2], 1).await;
+    other.receive().await.expect("another address has its own");
+    // They say nothing: their places are free again before a gateway would give up.
+    hand.advance(time);
+    for mut raw in idle {
+        raw.expect_end().await;
+    }
+    come([10, 0, 0, 1], 5).await.receive().await.expect("there is room again");
+}
+
 #[tokio::test]
 async fn an_address_where_nobody_listens_is_told() {
     let gateway = FakeGateway::default();

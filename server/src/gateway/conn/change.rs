@@ -26,8 +26,9 @@ pub(in crate::gateway) enum Taken {
     Yes,
     /// Nobody waits for it (any more).
     No(Attached),
-    /// It is of an owner that is behind this term, or at least behind what was shown.
-    Behind(Attached, Term),
+    /// It is of an owner that is behind what was shown: this term, if a node said it. What a client says it was shown proves nothing, and
+    /// must not be told to anybody: terms never go back.
+    Behind(Attached, Option<Term>),
 }
 
 impl Conn {
@@ -47,8 +48,8 @@ impl Conn {
         };
         let Some(expected) = inner.expecting.take_if(is) else { return Taken::No(attached) };
         if (attached.term, attached.tick) < expected.floor {
-            inner.tell(Note::Again { attempt: attached.attempt, lost: false });
-            return Taken::Behind(attached, expected.floor.0);
+            inner.tell(Note::Behind { attempt: attached.attempt });
+            return Taken::Behind(attached, expected.again.then_some(expected.floor.0));
         }
         tables.learn(attached.hash, attached.table.as_ref());
         if !expected.again {

@@ -65,9 +65,9 @@ fn an_owner_that_is_behind_is_not_shown_and_asked_again() {
     conn.lock().off(1, Some(room().shard(16)), Off::Moved(Term(5)));
     let next = link(2);
     ask_again(&conn, &next, 2);
-    assert!(matches!(take(&conn, &next, again(4, 99, 2, 2, false)), Taken::Behind(_, Term(5))));
+    assert!(matches!(take(&conn, &next, again(4, 99, 2, 2, false)), Taken::Behind(_, Some(Term(5)))));
     let notes: Vec<_> = std::iter::from_fn(|| conn.lock().take_note()).collect();
-    assert!(matches!(notes[..], [_, Note::Off { .. }, Note::Again { attempt: 2, lost: false }]), "{notes:?}");
+    assert!(matches!(notes[..], [_, Note::Off { .. }, Note::Behind { attempt: 2 }]), "{notes:?}");
     assert!(!conn.lock().is_on(2));
     assert!(next.seats.shards().is_empty());
     ask_again(&conn, &next, 3);

@@ -124,10 +124,11 @@ pub(in crate::gateway) struct Link {
     waiting: Arc<Register>,
     /// When the node was last told of a higher term; at most one entry per shard.
     told: Mutex<BTreeMap<ShardId, Mono>>,
+    router: Weak<Router>,
 }
 
 impl Link {
-    pub(super) fn new(id: u64, address: Address, waiting: Arc<Register>) -> Self {
+    pub(super) fn new(id: u64, address: Address, waiting: Arc<Register>, router: Weak<Router>) -> Self {
         Self {
             id,
             address,
@@ -137,13 +138,14 @@ impl Link {
             seats: Arc::default(),
             waiting,
             told: Mutex::default(),
+            router,
         }
     }
 
     /// A link that is open, for tests.
     #[cfg(test)]
     pub(in crate::gateway) fn open(id: u64, uplink: Arc<dyn Uplink>) -> Arc<Self> {
-        let link = Self::new(id, Address::from(format!("node-{id}")), Arc::default());
+        let link = Self::new(id, Address::from(format!("node-{id}")), Arc::default(), Weak::new());
         link.opened(uplink);
         Arc::new(link)
     }
@@ -159,6 +161,18 @@ impl Link {
 
     pub(super) fn was_open(&self) -> bool {
         self.heard.load(Ordering::Relaxed)
+    }
+
+    /// It has ended, or is to end: nothing is taken any more, either way, and its seats go off it. When the last of them has, the uplink is
+    /// dropped, and the node takes for dropped what it still has of this gateway. Does nothing the second time.
+    pub(in crate::gateway) fn end(self: &Arc<Self>, why: &str) {
+        if self.broken.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        tracing::info!(node = &*self.address, why, "a link to a node ended");
+        if let Some(router) = self.router.upgrade() {
+            router.ended(self.clone());
+        }
     }
 
     /// A place on it.
@@ -212,12 +226,15 @@ pub(super) struct Down {
 
 impl Downlink for Down {
     fn send(&self, message: ToGateway) -> Result<(), Refused<ToGateway>> {
-        let Some(link) = self.link.upgrade() else { return Err(Refused::Closed(message)) };
+        let Some(link) = self.link.upgrade().filter(|link| !link.is_broken()) else {
+            return Err(Refused::Closed(message));
+        };
         if !link.heard.load(Ordering::Relaxed) {
             link.heard.store(true, Ordering::Relaxed);
         }
-        if let (ToGateway::Moved { shard, .. } | ToGateway::NotOwner { shard, .. }, Some(router)) =
-            (&message, self.router.upgrade())
+        // Looked at first: frames come all the time, and name no owner.
+        if let ToGateway::Moved { shard, .. } | ToGateway::NotOwner { shard, .. } = &message
+            && let Some(router) = self.router.upgrade()
         {
             router.corrected(*shard, &message, &link);
         }
@@ -225,11 +242,8 @@ impl Downlink for Down {
     }
 
     fn broken(&self, why: &str) {
-        let Some(link) = self.link.upgrade() else { return };
-        tracing::info!(node = &*link.address, why, "a link to a node ended");
-        link.broken.store(true, Ordering::Release);
-        if let Some(router) = self.router.upgrade() {
-            router.ended(link);
+        if let Some(link) = self.link.upgrade() {
+            link.end(why);
         }
     }
 }

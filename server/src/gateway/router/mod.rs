@@ -45,6 +45,15 @@ struct Peer {
     not_before: Mono,
 }
 
+impl Peer {
+    /// Its link has ended.
+    fn let_go(&mut self, now: Mono, rng: &Rng) {
+        let Some(link) = self.link.take() else { return };
+        self.failures = if link.was_open() { 0 } else { self.failures.saturating_add(1) };
+        self.not_before = now.plus(pause(self.failures, rng));
+    }
+}
+
 /// The way from this gateway to all nodes.
 pub(super) struct Router {
     pub(super) directory: Arc<dyn Directory>,
@@ -107,15 +116,13 @@ impl Router {
                 if !link.is_broken() {
                     return Some(link.clone());
                 }
-                peer.failures = if link.was_open() { 0 } else { peer.failures.saturating_add(1) };
-                peer.not_before = now.plus(pause(peer.failures, &self.rng));
-                peer.link = None;
+                peer.let_go(now, &self.rng);
             }
             if now < peer.not_before {
                 return None;
             }
             let id = self.next.fetch_add(1, Ordering::Relaxed);
-            let link = Arc::new(Link::new(id, address.clone(), self.waiting.clone()));
+            let link = Arc::new(Link::new(id, address.clone(), self.waiting.clone(), Arc::downgrade(self)));
             peer.link = Some(link.clone());
             link
         };
@@ -160,6 +167,12 @@ impl Router {
         loop {
             let ended = std::mem::take(&mut *self.ended.lock());
             for link in ended {
+                let now = self.clock.now();
+                if let Some(peer) = self.peers.lock().get_mut(&link.address)
+                    && peer.link.as_ref().is_some_and(|own| own.id == link.id)
+                {
+                    peer.let_go(now, &self.rng);
+                }
                 self.fan_out.tell(&Item::Off { link, shard: None, why: Off::Broken }).await;
             }
             self.compare(&mut told).await;

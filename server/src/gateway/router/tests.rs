@@ -53,7 +53,7 @@ fn router() -> (Arc<World>, Arc<Router>, ManualClock) {
     *world.owner.lock() = Some(Owner { term: Term(5), address: Some("a".into()) });
     let (clock, hand) = Clock::manual(Wall(0));
     let shared = Arc::new(fanout::Shared {
-        conns: Arc::new(Slab::<Conn>::new()),
+        conns: Arc::new(Slab::<Conn>::new(0)),
         clock: clock.clone(),
         metrics: Metrics::new(),
         tables: Tables::default(),

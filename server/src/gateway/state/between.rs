@@ -32,13 +32,11 @@ pub(super) struct Between {
     asked: Option<u32>,
     /// When it is given up, or asked again.
     due: Mono,
-    /// The seat's end was said to an owner that may have carried it out: it is not to be joined anew.
-    ended: bool,
 }
 
 impl Between {
-    pub(super) fn new(view: &View<'_>, ended: bool) -> Self {
-        Self { tries: 0, asked: None, due: view.now.plus(pause(0, view.rng)), ended }
+    pub(super) fn new(view: &View<'_>) -> Self {
+        Self { tries: 0, asked: None, due: view.now.plus(pause(0, view.rng)) }
     }
 
     pub(super) fn due(&self) -> Mono {
@@ -53,10 +51,8 @@ impl Between {
 }
 
 impl Machine {
-    /// The seat is no longer where it was attached. `gone`: because its room, or the seat, was not there. `said`: the node was told of
-    /// the player's leave, if he leaves.
-    pub(in crate::gateway) fn off(&mut self, view: &View<'_>, gone: bool, said: bool, out: &mut Vec<Effect>) {
-        let ended = said && matches!(self.phase, Phase::Leaving { .. });
+    /// The seat is no longer where it was attached. `gone`: because its room, or the seat, was not there.
+    pub(in crate::gateway) fn off(&mut self, view: &View<'_>, gone: bool, out: &mut Vec<Effect>) {
         match &mut self.phase {
             // `joined` goes out as it is, then the seat is taken again.
             Phase::Storing(storing) => storing.off = true,
@@ -69,7 +65,7 @@ impl Machine {
                 if gone {
                     room.gone_at = Some(view.now);
                 }
-                room.between = Some(Between::new(view, ended));
+                room.between = Some(Between::new(view));
             }
             _ => {}
         }
@@ -123,7 +119,8 @@ impl Machine {
             player: known.player.clone(),
             options: room.options.clone(),
             seat: Some(room.seat),
-            rejoin: !between.ended,
+            // Also of a player who leaves: a seat that ended at a former owner is over, and only who comes again is told so.
+            rejoin: true,
             generation: room.generation,
             // Filled in when it is sent.
             first: Seq(1),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_shared::{
-    RoomId, SeatId, Seq, Term, Tick,
+    RoomId, Seq, Term, Tick,
     codes::{CloseCode, ErrorCode},
     limits,
     wire::{Joined, ServerMessage},
@@ -12,24 +12,21 @@ use tenure_shared::{
 
 use super::{
     Ask, Effect, Machine, Phase, RESUMES, Stored, Tokens, View,
+    attaching::{Attaching, Then},
     between::Between,
     error,
     find::{TRIES, Wish},
     room::InRoom,
 };
 use crate::{
-    gateway::{conn::encode, router::pause},
-    link::{Attach, Attached, Mode, ToNode},
-    runtime::Mono,
+    gateway::conn::encode,
+    link::{Attached, Mode, ToNode},
     store::Session,
 };
 
-/// How long the node may take for an answer.
-pub(super) const ANSWER: Duration = Duration::from_secs(10);
-/// How long it is tried to give the attach to a node whose queue is full.
-const BUSY: Duration = Duration::from_secs(1);
 /// When a passing fault may be tried again.
 pub(super) const RETRY_MS: u32 = 500;
+
 /// A session record is being read.
 #[derive(Debug)]
 pub(super) struct Loading {
@@ -38,41 +35,6 @@ pub(super) struct Loading {
     room: RoomId,
     shown: (Term, Tick),
     first: Seq,
-}
-
-/// What is tried when the node refuses.
-#[derive(Debug)]
-pub(super) enum Then {
-    /// The client is told.
-    Tell,
-    /// The named room does not exist: it is created.
-    Create,
-    /// The room that was found is full or gone: another.
-    FindAnother(Wish),
-    /// The generated name exists: another.
-    AnotherName(Wish),
-}
-
-/// The node is asked for a seat.
-#[derive(Debug)]
-pub(super) struct Attaching {
-    id: u32,
-    room: RoomId,
-    options: Bytes,
-    /// Session and token with which it is resumed.
-    resume: Option<(Session, String)>,
-    shown: (Term, Tick),
-    first: Seq,
-    then: Then,
-    mode: Mode,
-    /// Number of the attach, for its answer.
-    attempt: u32,
-    /// When the first of them was sent.
-    begun: Mono,
-    /// Attaches that nobody took or that an owner refused who is none.
-    tries: u32,
-    /// When the next one is sent, if none is open.
-    pub(super) again_at: Option<Mono>,
 }
 
 /// The session record is being written.
@@ -144,67 +106,6 @@ impl Machine {
         let (player, token) = (known.player.clone(), session.to_owned());
         out.push(Effect::Ask(Ask::Load { player, room: room.clone(), token: token.clone() }));
         self.phase = Phase::Loading(Loading { id, token, room, shown, first });
-    }
-
-    /// Asks for a seat, for the first time.
-    pub(super) fn attach(&mut self, view: &View<'_>, attaching: Attaching, mode: Mode, out: &mut Vec<Effect>) {
-        self.deadline = Some(view.now.plus(ANSWER));
-        let attaching = Attaching { mode, begun: view.now, tries: 0, again_at: None, ..attaching };
-        self.attach_now(view, Box::new(attaching), out);
-    }
-
-    /// Asks for a seat, for the first time or once more.
-    pub(super) fn attach_now(&mut self, view: &View<'_>, mut attaching: Box<Attaching>, out: &mut Vec<Effect>) {
-        let Some(known) = &self.known else { return };
-        self.attempt = self.attempt.wrapping_add(1);
-        (attaching.attempt, attaching.again_at) = (self.attempt, None);
-        let attach = Attach {
-            gateway: view.gateway,
-            conn: view.conn,
-            attempt: attaching.attempt,
-            room: attaching.room.clone(),
-            mode: attaching.mode,
-            player: known.player.clone(),
-            options: attaching.options.clone(),
-            seat: attaching.resume.as_ref().map(|(session, _)| SeatId(session.seat)),
-            rejoin: false,
-            generation: tenure_shared::Generation(0),
-            first: attaching.first,
-            shown: attaching.shown,
-            table: known.table,
-        };
-        out.push(Effect::Attach { attach: Box::new(attach), again: false });
-        self.phase = Phase::Attaching(attaching);
-    }
-
-    /// The attach of this number will not be answered, or not by an owner that can be. `lost`: it may have been carried out.
-    pub(in crate::gateway) fn again(&mut self, view: &View<'_>, attempt: u32, lost: bool, out: &mut Vec<Effect>) {
-        let Phase::Attaching(attaching) = &mut self.phase else {
-            return self.between_again(view, attempt, Duration::ZERO);
-        };
-        if attaching.attempt != attempt || attaching.again_at.is_some() {
-            return;
-        }
-        if lost && attaching.mode == Mode::Create {
-            // Asked again, the room that it made would be in its own way.
-            return self.not_taken(out);
-        }
-        attaching.again_at = Some(view.now.plus(pause(attaching.tries, view.rng)));
-        attaching.tries = attaching.tries.saturating_add(1);
-    }
-
-    /// Nobody took the attach of this number. `busy`: its owner is reached, and has no room for it.
-    pub(in crate::gateway) fn not_attached(
-        &mut self,
-        view: &View<'_>,
-        attempt: u32,
-        busy: bool,
-        out: &mut Vec<Effect>,
-    ) {
-        match &self.phase {
-            Phase::Attaching(attaching) if busy && view.now.since(attaching.begun) >= BUSY => self.not_taken(out),
-            _ => self.again(view, attempt, false, out),
-        }
     }
 
     pub(super) fn attached(&mut self, attached: Attached, out: &mut Vec<Effect>) {
@@ -314,14 +215,17 @@ impl Machine {
         }
     }
 
+    pub(super) fn failed_resume(&mut self, out: &mut Vec<Effect>) {
+        self.failed_resumes += 1;
+        if self.failed_resumes >= RESUMES {
+            self.close(CloseCode::ResumeFailed, "too many resumes failed", out);
+        }
+    }
+
     fn loaded(&mut self, view: &View<'_>, loading: Loading, session: Option<Session>, out: &mut Vec<Effect>) {
         let Some(session) = session else {
-            self.failed_resumes += 1;
             out.push(error(loading.id, ErrorCode::ResumeFailed, "the session is unknown, or its token is wrong", None));
-            if self.failed_resumes >= RESUMES {
-                self.close(CloseCode::ResumeFailed, "too many resumes failed", out);
-            }
-            return;
+            return self.failed_resume(out);
         };
         let Loading { id, token, room, shown, first } = loading;
         let options = session.options.clone();
@@ -372,26 +276,7 @@ impl Machine {
             // The client has this table now.
             known.table = Some(attached.hash);
         }
-        room.between = off.then(|| Between::new(view, false));
+        room.between = off.then(|| Between::new(view));
         self.phase = Phase::Room(room);
-    }
-}
-
-impl Attaching {
-    pub(super) fn new(id: u32, room: RoomId, options: Bytes, then: Then) -> Self {
-        Self {
-            id,
-            room,
-            options,
-            resume: None,
-            shown: (Term(0), Tick(0)),
-            first: Seq(1),
-            then,
-            mode: Mode::Join,
-            attempt: 0,
-            begun: Mono(0),
-            tries: 0,
-            again_at: None,
-        }
     }
 }

@@ -10,7 +10,8 @@ use tenure_shared::{RoomId, codes::ErrorCode, wire::Wanted};
 
 use super::{
     Effect, Machine, Phase, View,
-    enter::{ANSWER, Attaching, Then, millis},
+    attaching::{ANSWER, Attaching, Then},
+    enter::millis,
     error,
 };
 use crate::{

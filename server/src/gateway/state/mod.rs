@@ -9,6 +9,7 @@
 //! One request of a room is open at a time; a ping is answered in every state. `joined` is sent only after the session record
 //! is stored. The driver ([`super::task`]) carries out the effects in order and hands back what comes of them.
 
+mod attaching;
 mod between;
 mod effect;
 mod enter;
@@ -23,9 +24,10 @@ use tenure_shared::{
     wire::{ClientMessage, ClientMessages, ServerMessage, Welcome},
 };
 
+use attaching::Attaching;
 pub(super) use effect::{Ask, Effect, Stored, Tokens};
 pub(super) use enter::detach;
-use enter::{Attaching, Loading, Storing};
+use enter::{Loading, Storing};
 use find::Finding;
 use room::InRoom;
 
@@ -252,12 +254,12 @@ impl Machine {
     /// A time that [`Machine::deadline`] said has come.
     pub(super) fn timeout(&mut self, view: &View<'_>, out: &mut Vec<Effect>) {
         if self.deadline.is_some_and(|by| view.now >= by) {
-            return self.given_up(out);
+            return self.given_up(view, out);
         }
         match std::mem::replace(&mut self.phase, Phase::Lobby) {
             Phase::Finding(finding) if view.now >= finding.due() => self.find_on(view, *finding, out),
             Phase::Attaching(attaching) if attaching.again_at.is_some_and(|at| view.now >= at) => {
-                self.attach_now(view, attaching, out);
+                self.attach_or_look(view, attaching, out);
             }
             phase @ (Phase::Room(_) | Phase::Leaving { .. }) => {
                 self.phase = phase;
@@ -268,9 +270,15 @@ impl Machine {
     }
 
     /// The open request has taken too long.
-    fn given_up(&mut self, out: &mut Vec<Effect>) {
+    fn given_up(&mut self, view: &View<'_>, out: &mut Vec<Effect>) {
         self.deadline = None;
         match &self.phase {
+            Phase::Attaching(_) if self.is_unheard_of(view) => {
+                out.push(Effect::Forget);
+                let text = "nobody knows the term that was shown";
+                self.refused_for_good(ErrorCode::ResumeFailed, text, None, out);
+                self.failed_resume(out);
+            }
             Phase::Finding(_) | Phase::Attaching(_) => {
                 out.push(Effect::Forget);
                 self.refused_for_good(ErrorCode::MayRetry, "no answer in time", Some(enter::RETRY_MS), out);

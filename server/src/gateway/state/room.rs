@@ -7,7 +7,7 @@ use tenure_shared::{
     wire::ServerMessage,
 };
 
-use super::{Ask, Effect, Machine, Phase, Tokens, View, between::Between, enter, error};
+use super::{Ask, Effect, Machine, Phase, Tokens, View, attaching, between::Between, enter, error};
 use crate::{
     gateway::{conn::encode, rate::Gcra},
     link::Attached,
@@ -102,7 +102,7 @@ impl Machine {
                 if room.between.is_none() {
                     out.push(room.detach(true));
                 }
-                self.deadline = Some(view.now.plus(enter::ANSWER));
+                self.deadline = Some(view.now.plus(attaching::ANSWER));
                 self.phase = Phase::Leaving { id, room };
             }
             other => {

@@ -240,7 +240,7 @@ proptest! {
                 Event::Off(gone) => {
                     if held == 1 {
                         held = 0;
-                        machine.off(&view, gone, true, &mut out);
+                        machine.off(&view, gone, &mut out);
                     }
                 }
                 Event::Restored => {
@@ -331,7 +331,7 @@ impl Driver {
     }
 
     fn off(&mut self) {
-        assert!(self.step(|machine, view, out| machine.off(view, false, true, out)).is_empty());
+        assert!(self.step(|machine, view, out| machine.off(view, false, out)).is_empty());
         assert!(self.machine.is_between());
     }
 }

@@ -188,7 +188,13 @@ pub(super) async fn shake<S: Stream>(
     to: &mut WriteHalf<S>,
     inbound: &mut Inbound,
 ) -> Result<String, Refusal> {
-    let deadline = site.common.clock.sleep(site.limits().handshake_time);
+    let limits = site.limits();
+    let time = match site.role {
+        Role::Gateway => limits.handshake_time,
+        // Whoever comes takes a place until then.
+        Role::Node => limits.prove_time,
+    };
+    let deadline = site.common.clock.sleep(time);
     tokio::select! {
         biased;
         name = steps(site, peer, from, to, inbound) => name,

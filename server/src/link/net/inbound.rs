@@ -54,6 +54,11 @@ impl Inbound {
         Ok(Some(self.buf.split_to(length).freeze()))
     }
 
+    /// Bytes that were read and are not yet handled.
+    pub(super) fn waiting(&self) -> usize {
+        self.buf.len()
+    }
+
     /// Reads once; 0 at the end of the stream. Cancel-safe: a cancelled call has taken nothing.
     pub(super) async fn fill(&mut self, from: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
         self.buf.reserve(STEP.min(self.limit + LENGTH));

@@ -32,6 +32,11 @@ impl Cause {
         Self::new("stopping", "this process is stopping")
     }
 
+    /// What this end is for has ended.
+    pub(super) fn ended(why: &str) -> Self {
+        Self::new("ended", why)
+    }
+
     pub(super) fn io(error: &std::io::Error) -> Self {
         Self::new("io", error.to_string())
     }
@@ -42,7 +47,7 @@ impl Cause {
 
     /// Whether what waits is still worth writing.
     pub(super) fn is_orderly(&self) -> bool {
-        matches!(self.word, "dropped" | "stopping")
+        matches!(self.word, "dropped" | "stopping" | "ended")
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     life::{Cause, Life},
     node_end::{NodeEnd, WireDown},
     read::read,
-    site::{Common, Peer, Site},
+    site::{Common, Peer, Site, Unproved},
     write::write,
 };
 use crate::{
@@ -59,7 +59,7 @@ async fn accept(site: Arc<Site>, mut listener: impl Listener, node: Arc<dyn Node
         match accepted {
             Ok((stream, from)) => {
                 let peer = Peer { address: from.to_string().into(), loopback: is_loopback(from) };
-                let Ok(place) = site.handshakes.clone().try_acquire_owned() else {
+                let Some(place) = site.unproved(from.ip()) else {
                     site.metrics.handshake_failed("overrun");
                     continue;
                 };
@@ -81,13 +81,7 @@ pub async fn serve(site: &Arc<Site>, stream: impl Stream, peer: Peer, node: &dyn
     run(site, stream, peer, node, None).await;
 }
 
-async fn run(
-    site: &Arc<Site>,
-    stream: impl Stream,
-    peer: Peer,
-    node: &dyn Node,
-    place: Option<tokio::sync::OwnedSemaphorePermit>,
-) {
+async fn run(site: &Arc<Site>, stream: impl Stream, peer: Peer, node: &dyn Node, place: Option<Unproved>) {
     let (mut from, mut to) = split(stream);
     let mut inbound = Inbound::new(HANDSHAKE_BYTES);
     let shaken = tokio::select! {

@@ -17,6 +17,7 @@ pub(super) struct Metrics {
     pub(super) refused_frames: Counter,
     pub(super) refused_others: Counter,
     pub(super) parked: Counter,
+    pub(super) unparked: Counter,
     high: Gauge,
     highest: AtomicUsize,
 }
@@ -34,6 +35,7 @@ impl Metrics {
             refused_frames: counter!("tenure_link_refused_total", "side" => side, "what" => "frame"),
             refused_others: counter!("tenure_link_refused_total", "side" => side, "what" => "other"),
             parked: counter!("tenure_link_parked_total", "side" => side),
+            unparked: counter!("tenure_link_not_parked_total", "side" => side),
             high: gauge!("tenure_link_queue_high_bytes", "side" => side),
             highest: AtomicUsize::new(0),
         }

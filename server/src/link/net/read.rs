@@ -34,7 +34,8 @@ pub(super) trait Inlet: Send {
     fn offer(&mut self) -> Result<(), Cause>;
 }
 
-/// Gives the cause of the end. While reading pauses the peer may be silent: what it says is not looked at.
+/// Gives the cause of the end. While nothing can be handled a little is read on, so that a peer that is silent is found all the same; behind
+/// that, what it says is not looked at.
 pub(super) async fn read(
     life: &Life,
     from: &mut (impl AsyncRead + Unpin),
@@ -59,7 +60,7 @@ pub(super) async fn read(
                 Err(oversize) => return Cause::protocol(&oversize),
             }
         }
-        let full = inlet.is_full();
+        let full = inlet.is_full() && inbound.waiting() >= life.site.limits().read_ahead;
         if inlet.waits() {
             alarm.no_later_than(*offer_at.get_or_insert_with(|| clock.now().plus(OFFER_PAUSE)));
         } else {

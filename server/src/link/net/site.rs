@@ -1,9 +1,9 @@
 //! What all links of one side of a process share.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Limits, handshake::Role, metrics::Metrics};
 use crate::{
@@ -63,7 +63,9 @@ pub struct Site {
     pub(super) role: Role,
     pub(super) metrics: Metrics,
     pub(super) links: Arc<Semaphore>,
-    pub(super) handshakes: Arc<Semaphore>,
+    handshakes: Arc<Semaphore>,
+    /// Of these, by address; no more entries than handshakes.
+    by_address: Mutex<BTreeMap<IpAddr, usize>>,
     warned: Mutex<Option<Mono>>,
 }
 
@@ -84,7 +86,28 @@ impl Site {
         limits.frame_bytes = limits.frame_bytes.min(limits.down_bytes);
         let links = Arc::new(Semaphore::new(limits.links.min(Semaphore::MAX_PERMITS)));
         let handshakes = Arc::new(Semaphore::new(limits.handshakes.min(Semaphore::MAX_PERMITS)));
-        Arc::new(Self { metrics: Metrics::new(role), common, role, links, handshakes, warned: Mutex::new(None) })
+        Arc::new(Self {
+            metrics: Metrics::new(role),
+            common,
+            role,
+            links,
+            handshakes,
+            by_address: Mutex::default(),
+            warned: Mutex::new(None),
+        })
+    }
+
+    /// A place for one that has not proved anything yet; `None` if all are taken, or those of its address.
+    pub(super) fn unproved(self: &Arc<Self>, from: IpAddr) -> Option<Unproved> {
+        let permit = self.handshakes.clone().try_acquire_owned().ok()?;
+        let from = from.to_canonical();
+        let mut all = self.by_address.lock();
+        let count = all.entry(from).or_default();
+        if *count >= self.limits().handshakes_per_address.max(1) {
+            return None;
+        }
+        *count += 1;
+        Some(Unproved { site: self.clone(), from, _permit: permit })
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -100,5 +123,24 @@ impl Site {
             *warned = Some(now);
         }
         may
+    }
+}
+
+/// A place of a connection that has not proved anything yet.
+pub(super) struct Unproved {
+    site: Arc<Site>,
+    from: IpAddr,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Unproved {
+    fn drop(&mut self) {
+        let mut all = self.site.by_address.lock();
+        if let Some(count) = all.get_mut(&self.from) {
+            *count -= 1;
+            if *count == 0 {
+                all.remove(&self.from);
+            }
+        }
     }
 }

@@ -216,6 +216,11 @@ impl State {
         self.incarnation.as_ref() == Some(incarnation)
     }
 
+    /// The highest term that this node knows of any shard.
+    pub(in crate::ownership) fn floor(&self) -> Term {
+        self.floor
+    }
+
     /// Takes in one event at `now` by the monotonic clock.
     pub fn step(&mut self, now: Mono, event: Event) -> Vec<Effect> {
         // Whatever the event is: past the margin nothing acts, even if the next heartbeat was accepted in the meantime.

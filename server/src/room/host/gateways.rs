@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -17,18 +17,30 @@ use crate::{
     runtime::{mailbox::Refused, tasks::Kind},
 };
 
+/// Why links break when the node ends.
+const ENDED: &str = "the node has ended";
+
 /// Gateways by the number that this node gave them; a number is never given again.
 #[derive(Default)]
 pub(super) struct Gateways {
     links: RwLock<HashMap<GatewayId, Arc<dyn Downlink>>>,
     given: AtomicU32,
     gone: AtomicU64,
+    /// The node has ended; changed under the lock of `links`.
+    ended: AtomicBool,
 }
 
 impl Gateways {
+    /// One that comes after the node's end is told of it at once.
     pub(super) fn connect(&self, gateway: Arc<dyn Downlink>) -> GatewayId {
         let id = GatewayId(self.given.fetch_add(1, Ordering::Relaxed) + 1);
-        self.links.write().insert(id, gateway);
+        let mut links = self.links.write();
+        if self.ended.load(Ordering::Relaxed) {
+            drop(links);
+            gateway.broken(ENDED);
+        } else {
+            links.insert(id, gateway);
+        }
         id
     }
 
@@ -42,10 +54,14 @@ impl Gateways {
 
     /// The node ends: every link does.
     pub(super) fn end(&self) {
-        let links = std::mem::take(&mut *self.links.write());
+        let links = {
+            let mut links = self.links.write();
+            self.ended.store(true, Ordering::Relaxed);
+            std::mem::take(&mut *links)
+        };
         self.gone.fetch_add(1, Ordering::AcqRel);
         for link in links.into_values() {
-            link.broken("the node has ended");
+            link.broken(ENDED);
         }
     }
 

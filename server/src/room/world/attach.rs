@@ -44,6 +44,9 @@ impl RoomWorld {
             let close = Some(CloseCode::Superseded);
             return Err(AttachRefused { close, ..refused(ErrorCode::Refused, TAKEN.to_owned()) });
         }
+        if known.is_some_and(|id| self.is_outdated(id, attach)) {
+            return Err(refused(ErrorCode::MayRetry, "the same socket has asked again since".to_owned()));
+        }
         self.dirty = true;
         let (id, fresh) = match known {
             Some(id) => (id, false),
@@ -99,6 +102,15 @@ impl RoomWorld {
         attach.rejoin && self.seats.get(&id).is_some_and(|seat| attach.generation < seat.held && seat.link != here)
     }
 
+    /// Whether the socket that has the seat has asked again since: this question waited, on a link that has ended for its gateway or is about
+    /// to, while the later one was answered. Gateways number sockets from a random start, so that this is the same socket.
+    fn is_outdated(&self, id: SeatId, attach: &Attach) -> bool {
+        let before = |than: u32| attach.attempt != than && than.wrapping_sub(attach.attempt) < u32::MAX / 2;
+        self.seats
+            .get(&id)
+            .is_some_and(|seat| seat.link.is_some_and(|(_, conn)| conn == attach.conn) && before(seat.attempt))
+    }
+
     /// The seat is this socket's from now on: its generation, and the number wanted next. The socket that had it is told.
     fn link(&mut self, id: SeatId, attach: &Attach) -> Option<(Generation, Seq)> {
         let link = (attach.gateway, attach.conn);
@@ -107,7 +119,7 @@ impl RoomWorld {
         let same = attach.rejoin && attach.generation == seat.generation;
         seat.generation = Generation(seat.generation.max(attach.generation).0 + 1);
         seat.held = if attach.rejoin { attach.generation } else { seat.generation };
-        seat.gone_since = None;
+        (seat.gone_since, seat.attempt) = (None, attach.attempt);
         let (superseded, left) = (seat.link.replace(link), seat.leaving.take());
         let given = (seat.generation, Seq(seat.applied.0 + 1));
         if let Some((gateway, conn)) = left {
@@ -193,7 +205,51 @@ fn refused(code: ErrorCode, message: String) -> AttachRefused {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use tenure_shared::{PlayerId, RoomId, Term, Tick};
+
     use super::*;
+    use crate::{
+        link::{ConnId, GatewayId, Mode},
+        plugin::RoomBuilder,
+        room::test_room::TestRoom,
+    };
+
+    #[test]
+    fn a_question_that_waited_does_not_take_the_seat_from_the_later_one() {
+        let mut game = TestRoom::new("arena", |room: &mut RoomBuilder| {
+            room.tick_rate(20);
+        });
+        let world = game.world();
+        let ask = |link: u32, attempt: u32, held: u32| Attach {
+            gateway: GatewayId(link),
+            conn: ConnId(7),
+            attempt,
+            room: RoomId::new("arena/test/room").expect("id"),
+            mode: Mode::Join,
+            player: PlayerId::new("anna").expect("id"),
+            options: Bytes::from_static(&[0xc0]),
+            seat: None,
+            rejoin: held > 0,
+            generation: Generation(held),
+            first: Seq(1),
+            shown: (Term(0), Tick(0)),
+            table: None,
+        };
+        // Its first one waits on a link; the second is answered through another.
+        let seated = world.attach(&ask(2, 2, 0)).expect("a seat");
+        let refusal = world.attach(&ask(1, 1, 0)).expect_err("it is late");
+        assert_eq!((refusal.code, refusal.close), (ErrorCode::MayRetry, None));
+        // The same between owners: both say that they held what was held last.
+        let held = seated.generation.0;
+        let again = world.attach(&ask(4, 4, held)).expect("the seat");
+        assert!(world.attach(&ask(3, 3, held)).is_err());
+        assert_eq!(world.take_messages(), [], "nobody is superseded");
+        assert!(world.detach(again.seat, again.generation, false), "the later one has it");
+        // Numbers come round.
+        assert!(world.attach(&ask(5, u32::MAX, 0)).is_ok());
+        assert!(world.attach(&ask(6, 1, 0)).is_ok());
+    }
 
     #[test]
     fn attachments_of_a_later_life_are_above_those_of_a_former_one() {

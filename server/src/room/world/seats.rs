@@ -28,6 +28,8 @@ pub(super) struct SeatState {
     pub(super) held: Generation,
     /// Its socket, while it is connected.
     pub(super) link: Option<(GatewayId, ConnId)>,
+    /// Its socket's number of the attach that was answered last.
+    pub(super) attempt: u32,
     /// Room time since which it has no socket, nanoseconds.
     pub(super) gone_since: Option<u64>,
     /// The socket whose player asked to leave: the seat ends once what it has sent is applied.
@@ -58,6 +60,7 @@ impl SeatState {
             generation,
             held: Generation(0),
             link: None,
+            attempt: 0,
             gone_since: None,
             leaving: None,
             applied: Seq(0),

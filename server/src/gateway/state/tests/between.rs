@@ -1,6 +1,7 @@
 //! A seat between owners, step by step.
 
 use super::*;
+use crate::{plugin::RoomBuilder, room::test_room::TestRoom};
 
 #[test]
 fn the_owner_is_asked_until_it_answers_each_time_under_another_number() {
@@ -83,18 +84,58 @@ fn a_leave_between_owners_is_said_to_the_next_one() {
 }
 
 #[test]
-fn a_leave_that_a_former_owner_heard_joins_nobody_anew() {
-    for code in [ErrorCode::ResumeFailed, ErrorCode::NoSuchRoom] {
-        let mut driver = Driver::new();
-        driver.enter();
-        assert_eq!(detaches(&driver.say(6, 0)), [Generation(1)]);
-        driver.off();
-        let attach = asked(&driver.wait()).expect("asked").clone();
-        assert!(!attach.rejoin);
-        let out = driver.node(refused(attach.attempt, code));
-        assert!(out.iter().any(|e| matches!(e, Effect::Ask(Ask::Delete { .. }))), "the seat is over: {out:?}");
-        assert!(matches!(driver.stored(Stored::Deleted)[..], [Effect::Send(_)]));
-    }
+fn a_leave_that_a_former_owner_carried_out_is_over_and_joins_nobody_anew() {
+    let mut game = TestRoom::new("arena", |room: &mut RoomBuilder| {
+        room.tick_rate(20);
+    });
+    let mut driver = Driver::new();
+    let attach = asked(&driver.say(4, 0)).expect("asked").clone();
+    let attached = game.world().attach(&attach).expect("a seat");
+    let (seat, generation) = (attached.seat, attached.generation);
+    driver.node(ToGateway::Attached(attached));
+    driver.stored(Stored::Kept { current: "c".to_owned(), next: None });
+    assert_eq!(detaches(&driver.say(6, 0)), [generation]);
+    assert!(game.world().detach(seat, generation, true));
+    game.tick(2);
+    // The answer is lost with the owner; the next one goes on from a checkpoint without the seat.
+    game.move_now();
+    driver.off();
+    let attach = asked(&driver.wait()).expect("asked").clone();
+    let refusal = game.world().attach(&attach).expect_err("the seat is over");
+    assert_eq!((refusal.code, game.world().seats()), (ErrorCode::ResumeFailed, 0));
+    let out = driver.node(refused(attach.attempt, refusal.code));
+    assert!(out.iter().any(|e| matches!(e, Effect::Ask(Ask::Delete { .. }))), "{out:?}");
+    assert!(matches!(driver.stored(Stored::Deleted)[..], [Effect::Send(_)]), "left");
+}
+
+#[test]
+fn a_leave_that_the_next_owner_has_not_heard_of_is_said_to_it() {
+    let mut game = TestRoom::new("arena", |room: &mut RoomBuilder| {
+        room.tick_rate(20);
+    });
+    let mut driver = Driver::new();
+    let attach = asked(&driver.say(4, 0)).expect("asked").clone();
+    let attached = game.world().attach(&attach).expect("a seat");
+    driver.node(ToGateway::Attached(attached));
+    driver.stored(Stored::Kept { current: "c".to_owned(), next: None });
+    driver.say(6, 0);
+    game.move_now();
+    driver.off();
+    let attach = asked(&driver.wait()).expect("asked").clone();
+    let attached = game.world().attach(&attach).expect("it is still there");
+    let generation = attached.generation;
+    assert_eq!(detaches(&driver.node(ToGateway::Attached(attached))), [generation]);
+}
+
+#[test]
+fn a_leave_from_a_room_that_is_gone_is_done() {
+    let mut driver = Driver::new();
+    driver.enter();
+    driver.say(6, 0);
+    driver.off();
+    let attempt = asked(&driver.wait()).expect("asked").attempt;
+    let out = driver.node(refused(attempt, ErrorCode::NoSuchRoom));
+    assert!(out.iter().any(|e| matches!(e, Effect::Ask(Ask::Delete { .. }))), "the seat is over: {out:?}");
 }
 
 #[test]
@@ -134,7 +175,7 @@ fn a_refusal_ends_it_with_the_code_that_fits() {
 fn a_node_that_does_not_know_a_seat_is_asked_once_more_and_then_the_client() {
     let mut driver = Driver::new();
     driver.enter();
-    let gone = |driver: &mut Driver| driver.step(|machine, view, out| machine.off(view, true, true, out));
+    let gone = |driver: &mut Driver| driver.step(|machine, view, out| machine.off(view, true, out));
     assert!(gone(&mut driver).is_empty());
     let attempt = asked(&driver.wait()).expect("asked").attempt;
     driver.node(ToGateway::Attached(attached_to(room(0), attempt, 2, 9)));
@@ -147,7 +188,7 @@ fn a_seat_that_goes_before_joined_is_sent_is_entered_and_taken_again() {
     let mut driver = Driver::new();
     let attempt = driver.join();
     driver.node(ToGateway::Attached(attached_to(room(0), attempt, 1, 9)));
-    driver.step(|machine, view, out| machine.off(view, false, true, out));
+    driver.step(|machine, view, out| machine.off(view, false, out));
     let out = driver.stored(Stored::Kept { current: "c".to_owned(), next: None });
     assert!(matches!(out[..], [Effect::Enter { .. }]));
     assert!(driver.machine.is_between());

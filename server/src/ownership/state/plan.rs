@@ -20,7 +20,7 @@ use crate::{
 const PATIENCE: u32 = 5;
 
 /// What to do about a shard that is not held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Deed {
     Nothing,
     Acquire,

@@ -15,6 +15,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::{
     actor::Actor,
+    arrivals::Arrivals,
     config::{HostConfig, LONGEST_BACKOFF, REWARD_GRANTS, backoff},
     executor::Executor,
     finder::Finder,
@@ -61,6 +62,7 @@ pub(super) struct Host {
     pub(super) giving: AtomicU64,
     pub(super) given: AtomicU64,
     pub(super) gateways: Gateways,
+    pub(super) arrivals: Arrivals,
     // The last term of each shard that ran here.
     ran: Vec<AtomicU64>,
 }
@@ -107,6 +109,7 @@ impl Host {
             giving: AtomicU64::new(0),
             given: AtomicU64::new(0),
             gateways: Gateways::default(),
+            arrivals: Arrivals::default(),
             ran,
         }
     }
@@ -159,6 +162,7 @@ impl Host {
     /// Whether the lease holds, and the shard is ours under the term that its rooms run under (H1).
     pub(super) fn leads(&self, shard: &Shard, now: Mono) -> bool {
         !shard.is_lost()
+            && !shard.is_doubted()
             && self.ownership.holds(now)
             && self.ownership.fence(shard.id()).is_some_and(|fence| fence.term() == shard.term())
     }

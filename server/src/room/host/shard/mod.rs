@@ -39,6 +39,8 @@ pub(super) struct Shard {
     id: ShardId,
     term: AtomicU64,
     lost: AtomicBool,
+    // The store refused a write, or may have: until a new term is had its rooms stand still.
+    doubted: AtomicBool,
     ready: AtomicBool,
     pending: Mutex<Pending>,
     // At most one per room and fault, or per lost answer: bounded by rooms.
@@ -55,6 +57,8 @@ pub(super) struct Shard {
     in_hand: AtomicBool,
     // Everything is stored and ownership was told so: whatever comes, these worlds do not go on.
     given: AtomicBool,
+    // The store has it as another's.
+    gone: AtomicBool,
     next_owner: Mutex<Option<Address>>,
     // Attaches that wait until it is decided whether the shard stays. Bounded by `config::KEPT_ATTACHES`.
     kept: Mutex<VecDeque<Attach>>,
@@ -72,6 +76,7 @@ impl Shard {
             id,
             term: AtomicU64::new(fence.term().0),
             lost: AtomicBool::new(false),
+            doubted: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             pending: Mutex::default(),
             given_back: Mutex::default(),
@@ -83,6 +88,7 @@ impl Shard {
             givings: AtomicU64::new(0),
             in_hand: AtomicBool::new(false),
             given: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
             next_owner: Mutex::new(None),
             kept: Mutex::default(),
             reached: AtomicU64::new(0),
@@ -105,6 +111,10 @@ impl Shard {
 
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_doubted(&self) -> bool {
+        self.doubted.load(Ordering::Acquire)
     }
 
     /// Whether its rooms and work are known: the takeover is done.
@@ -226,6 +236,12 @@ impl Shard {
     pub(super) fn give(&self, next: Option<Address>) {
         *self.next_owner.lock() = next;
         self.given.store(true, Ordering::Release);
+    }
+
+    /// What was given is the other's: gateways may be told.
+    pub(super) fn let_go(&self) {
+        self.gone.store(true, Ordering::Release);
+        self.notify.notify_one();
     }
 
     /// Attaches that wait for what becomes of the shard, in order.

@@ -1,7 +1,7 @@
 //! What happens to a shard whose fence is in doubt: its rooms stand still; they go on from memory under a new term if nobody owned the
 //! shard in between, or are dropped (H5).
 
-use std::sync::atomic::Ordering;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use tenure_shared::RoomId;
 
@@ -14,6 +14,11 @@ use crate::{
     store::{Command, Reply},
 };
 
+/// How often ownership is told that a fence is in doubt, until it knows.
+const FENCED_AGAIN: Duration = Duration::from_millis(100);
+/// How often the rooms of a batch are read, if none of them can be, before their shard begins anew.
+const READINGS: u32 = 8;
+
 impl Writer {
     /// Waits for a fence of a new term. `doubt`: whether `requests` may have been applied under the old one.
     pub(super) async fn refence(&mut self, requests: Requests, doubt: bool) -> Fate {
@@ -21,6 +26,7 @@ impl Writer {
             return Fate::Lost;
         }
         tracing::warn!(shard = %self.shard.id, term = %self.fence.term(), "the shard's fence is in doubt: its rooms stand still");
+        self.shard.doubted.store(doubt, Ordering::Release);
         let held = loop {
             if self.host.shutdown.is_stopped() {
                 return Fate::Ended;
@@ -31,10 +37,17 @@ impl Writer {
             // Looked at twice: it may be in doubt, or come back, between the two questions.
             let lost = held.is_none() && !ownership.in_doubt(id) && ownership.held(id).is_none();
             match held {
-                _ if self.shard.given.load(Ordering::Acquire) && !self.is_current() => return Fate::Lost,
+                // Not before its new owner can have it: until then its rooms stand still, and who comes waits.
+                _ if self.shard.given.load(Ordering::Acquire) => {
+                    if self.shard.gone.load(Ordering::Acquire) && !self.is_current() {
+                        return Fate::Lost;
+                    }
+                }
                 // The same fence, still believed in: only the store can say otherwise, and it does at the next commit.
                 Some(held) if held.fence == self.fence && !doubt => return Fate::Going,
                 Some(held) if held.fence != self.fence => break held,
+                // Ownership may not have heard of it: its mailbox was full. It takes notice of a fence that is its newest only.
+                Some(_) if doubt => ownership.fenced(&self.fence),
                 None if lost => return Fate::Lost,
                 _ => {}
             }
@@ -45,6 +58,8 @@ impl Writer {
                         return Fate::Ended;
                     }
                 }
+                () = self.shard.notify.notified() => {}
+                () = self.host.clock.sleep(FENCED_AGAIN), if doubt => {}
                 () = self.host.shutdown.stopped() => return Fate::Ended,
             }
         };
@@ -54,10 +69,14 @@ impl Writer {
         let new = held.fence;
         // Under the new term no write of the old one can be applied any more: what is read now is final.
         let applied = if doubt && !requests.is_empty() { self.was_applied(&requests).await } else { Some(false) };
-        let Some(applied) = applied else { return Fate::Ended };
+        let Some(applied) = applied else {
+            // Shut down, or none of its rows can be read: from memory nothing can go on, what is stored begins anew.
+            return if self.host.shutdown.is_stopped() { Fate::Ended } else { Fate::Lost };
+        };
         self.fence = new;
         self.number = 0;
         self.shard.term.store(self.fence.term().0, Ordering::Release);
+        self.shard.doubted.store(false, Ordering::Release);
         if applied {
             self.acknowledge(requests, &[]);
         } else if !requests.is_empty() {
@@ -71,21 +90,32 @@ impl Writer {
         Fate::Going
     }
 
-    /// Whether a batch whose answer was lost is in the store. One step applies it whole, so one room tells.
+    /// Whether a batch whose answer was lost is in the store. One step applies it whole, so one room tells. `None` when no room's row can
+    /// be read within a few attempts, or when the host ends.
     async fn was_applied(&self, requests: &Requests) -> Option<bool> {
-        for (room, request) in requests {
-            if request.checkpoint.is_none() && !request.delete {
-                continue;
-            }
-            let answer = self.host.call_until_stopped(Command::Load { room: room.clone() }).await;
-            let Ok(Reply::Checkpoint(stored)) = answer else { return None };
-            return Some(match &request.checkpoint {
-                Some(sent) => stored.is_some_and(|stored| stored.version >= sent.version),
-                None => stored.is_none(),
-            });
+        let telling: Vec<_> =
+            requests.iter().filter(|(_, request)| request.checkpoint.is_some() || request.delete).collect();
+        if telling.is_empty() {
+            // Only trims and cancellations: they may be done twice.
+            return Some(false);
         }
-        // Only trims and cancellations: they may be done twice.
-        Some(false)
+        for attempt in 0..READINGS {
+            for (room, request) in &telling {
+                let answer = self.host.call_until_stopped(Command::Load { room: room.clone() }).await;
+                if let Ok(Reply::Checkpoint(stored)) = answer {
+                    return Some(match &request.checkpoint {
+                        Some(sent) => stored.is_some_and(|stored| stored.version >= sent.version),
+                        None => stored.is_none(),
+                    });
+                }
+                if self.host.shutdown.is_stopped() {
+                    return None;
+                }
+            }
+            tracing::error!(shard = %self.shard.id, rooms = telling.len(), attempt, "it cannot be read whether a commit is stored");
+            self.host.pause(attempt).await;
+        }
+        None
     }
 
     /// The shard is, or was, another's: its worlds are dropped, the checkpoints count. Gateways are told behind everything that its rooms
@@ -109,12 +139,13 @@ impl Writer {
             }
         }
         self.host.finder.lock().remove_all(of_shard);
+        let next = self.shard.next_owner.lock().take();
+        gateways::tell_moved(&self.host, self.shard.id, self.fence.term(), next);
+        // Behind the word where it is: whoever is turned away goes there.
         let kept = std::mem::take(&mut *self.shard.kept.lock());
         for attach in kept {
             attaching::not_owner(&self.host, &attach);
         }
-        let next = self.shard.next_owner.lock().take();
-        gateways::tell_moved(&self.host, self.shard.id, self.fence.term(), next);
         // Last: from here on the shard may begin anew, and what was removed above must not be what it has made known.
         if let Some(slot) = self.host.shards.get(self.shard.id.0 as usize) {
             *slot.write() = None;

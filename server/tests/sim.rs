@@ -1,5 +1,6 @@
 //! Seeded simulation: whole nodes on simulated time, an in-process network and a simulated store host, faults drawn from one seed, and
-//! a checker per invariant. `TENURE_SEED=<n>` replays one seed with its log, `TENURE_SEEDS=<n>` runs so many.
+//! a checker per invariant. `TENURE_SEED=<n>` replays one seed with its log, `TENURE_SEEDS=<n>` runs so many, from
+//! `TENURE_FROM=<n>` on.
 
 #![allow(
     clippy::expect_used,
@@ -25,6 +26,8 @@ mod lab;
 mod net;
 #[path = "sim/node.rs"]
 mod node;
+#[path = "sim/said.rs"]
+mod said;
 #[path = "sim/store.rs"]
 mod store;
 
@@ -50,10 +53,12 @@ fn report(outcome: &Outcome) -> String {
 fn seeds_keep_every_invariant() {
     let (mut wrong, seeds) = (Vec::new(), number("TENURE_SEEDS").unwrap_or(SEEDS));
     let mut total = cluster::Counts::default();
-    for seed in 1..=seeds {
+    let from = number("TENURE_FROM").unwrap_or(1);
+    for seed in from..from + seeds {
         let outcome = run(seed, Break::Nothing);
         total += outcome.counts;
         if !outcome.wrong.is_empty() {
+            eprintln!("seed {seed}: {}", outcome.wrong.join("; "));
             wrong.push(report(&outcome));
         }
     }

@@ -20,6 +20,8 @@ mod bot;
 mod checks;
 #[path = "sim/cluster.rs"]
 mod cluster;
+#[path = "sim/gateway.rs"]
+mod gateway;
 #[path = "host_rooms/lab.rs"]
 mod lab;
 #[path = "sim/net.rs"]

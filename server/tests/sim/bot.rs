@@ -1,4 +1,4 @@
-//! A gateway and its bots: a double of the gateway's rules (rings, floors, attaching again) and of what a client does then, since the real
+//! Bots behind their gateways: a double of the gateway's rules (rings, floors, attaching again) and of what a client does then, since the real
 //! ones need sockets. While its room moves a bot's socket stays (`rejoin`); one that is closed, or goes to the other gateway, resumes the
 //! seat. A seat that cannot be resumed is over for the client: it joins anew, and what it does not know to be saved is not sent again.
 
@@ -28,37 +28,6 @@ use crate::{
 /// Longest wait for the answer to an attach.
 const PATIENCE: Duration = Duration::from_millis(800);
 
-pub struct Gateway {
-    pub index: usize,
-    bots: Mutex<Vec<Arc<Bot>>>,
-}
-
-impl Gateway {
-    pub fn new(index: usize) -> Arc<Self> {
-        Arc::new(Self { index, bots: Mutex::default() })
-    }
-
-    pub fn add(&self, bot: &Arc<Bot>) {
-        self.bots.lock().expect("bots").push(bot.clone());
-    }
-
-    fn bots(&self) -> Vec<Arc<Bot>> {
-        self.bots.lock().expect("bots").clone()
-    }
-
-    pub fn hear(&self, node: usize, life: u64, message: &ToGateway) {
-        for bot in self.bots() {
-            bot.hear(self.index, (node, life), message);
-        }
-    }
-
-    pub fn broken(&self, node: usize, life: u64) {
-        for bot in self.bots() {
-            bot.broken(self.index, (node, life));
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     /// Asks again at this time.
@@ -86,7 +55,10 @@ struct Inner {
     said: usize,
     wanted: usize,
     last_heard: Mono,
-    rolled_back: usize,
+    /// Questions of former sockets, to resume the seat, that may still be on their way: rooms cannot tell that they are older.
+    late: usize,
+    /// So many of them for this socket.
+    asked: usize,
     /// A node that sends below what was seen is told so.
     tell: Option<usize>,
 }
@@ -120,7 +92,8 @@ impl Bot {
             said: 0,
             wanted,
             last_heard: Mono(0),
-            rolled_back: 0,
+            late: 0,
+            asked: 0,
             tell: None,
         };
         Arc::new(Self {
@@ -185,6 +158,7 @@ impl Bot {
     fn resume(&self, inner: &mut Inner) {
         inner.conn = ConnId(inner.conn.0 + 1);
         inner.rejoin = false;
+        inner.late += std::mem::take(&mut inner.asked);
         self.later(inner);
     }
 
@@ -266,6 +240,7 @@ impl Bot {
         };
         if link.send(ToNode::Attach(attach)) {
             inner.at = At::Asking((link.node, link.life), now);
+            inner.asked += usize::from(!inner.rejoin);
         } else {
             self.later(inner);
         }
@@ -290,7 +265,8 @@ impl Bot {
         }
     }
 
-    fn broken(&self, gateway: usize, node: (usize, u64)) {
+    /// A link of this gateway has ended.
+    pub fn broken(&self, gateway: usize, node: (usize, u64)) {
         let mut inner = self.inner.lock().expect("bot");
         let there = matches!(inner.at, At::In(at) | At::Asking(at, _) if at == node);
         if inner.gateway == gateway && there {
@@ -312,7 +288,8 @@ impl Bot {
         true
     }
 
-    fn hear(&self, gateway: usize, node: (usize, u64), message: &ToGateway) {
+    /// A node said something to this gateway.
+    pub fn hear(&self, gateway: usize, node: (usize, u64), message: &ToGateway) {
         let mut inner = self.inner.lock().expect("bot");
         let inner = &mut *inner;
         if inner.gateway != gateway {
@@ -348,7 +325,6 @@ impl Bot {
                 }
                 (inner.seat, inner.rejoin) = (Some(attached.seat), true);
                 inner.generation = attached.generation;
-                inner.rolled_back += usize::from(attached.rolled_back);
                 inner.next = match self.broken {
                     Break::Ring => inner.life.last() + 1,
                     _ => attached.owed.0,
@@ -398,7 +374,10 @@ impl Bot {
             ToGateway::Close { conn: of, code, .. } if *of == conn && (there || asked) => {
                 self.net.log(&format!("{} is closed: {code:?}", self.player));
                 if *code == CloseCode::Superseded {
-                    self.checks.wrong(format!("{} was superseded by nobody", self.player));
+                    if inner.late == 0 {
+                        self.checks.wrong(format!("{} was superseded by nobody", self.player));
+                    }
+                    inner.late = inner.late.saturating_sub(1);
                 }
                 self.resume(inner);
             }

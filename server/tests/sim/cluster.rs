@@ -14,8 +14,9 @@ use tenure::{
 use tenure_shared::{PlayerId, RoomId, ShardId};
 
 use crate::{
-    bot::{Bot, Gateway},
+    bot::Bot,
     checks::Checks,
+    gateway::Gateway,
     lab::{Outside, Say, Views},
     net::{NODES, Net},
     node::{Link, Node},

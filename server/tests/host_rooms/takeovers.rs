@@ -90,6 +90,7 @@ async fn a_seat_whose_end_was_forgotten_ends_again_and_takes_no_numbers_of_the_n
         ann.until_saved(&world, &gateways);
         // So that the room goes on.
         Player::join(&world, &gateways, &id, "bob", 2);
+        world.until("both are there", || world.view(&id).seats == 2);
         gateways[0].leave(&ann.socket, ann.socket.attached.generation, true);
         world.until("her seat ends", || world.view(&id).seats == 1);
         let mut anew = Player::join(&world, &gateways, &id, "ann", 3);

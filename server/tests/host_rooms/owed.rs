@@ -1,6 +1,9 @@
 //! What is owed outlives rooms and odd answers; what nobody can take keeps nobody waiting; a full disk is seen.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use tenure::{
@@ -12,6 +15,8 @@ use tenure_shared::{RoomId, Term};
 use crate::{
     harness::{Gateway, SHARDS, Socket, World, room},
     lab::Say,
+    player::{Player, room_of},
+    weather::Weather,
 };
 
 /// Another room of the shard of `of`.
@@ -155,6 +160,38 @@ async fn an_odd_answer_of_one_ledger_is_asked_again_and_keeps_no_other_waiting()
     until_gold(&world, "ann", 2).await;
     world.until("in order: the purchase was paid", || world.view(&room("a")).book.bought == 1);
     world.until("every grant is through", || node.host.status().outbox == 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_from_before_the_shard_went_is_not_told_when_it_is_back() {
+    let world = World::new();
+    let weather = Arc::<Weather>::default();
+    let a = world.named("a", &weather).await;
+    let id = room_of(&a);
+    let mut gateways = vec![a.gateway()];
+    let mut ann = Player::join(&world, &gateways, &id, "ann", 1);
+    weather.hold_ledger.store(true, Ordering::SeqCst);
+    ann.say(&gateways, Say::Gift(5));
+    ann.until_saved(&world, &gateways);
+    until_gold(&world, "ann", 5).await;
+    // The answer is on its way; meanwhile the shard goes to another node, which asks again and tells the room.
+    let b = world.named("b", &world.weather).await;
+    gateways.push(b.gateway());
+    weather.no_heartbeats.store(true, Ordering::SeqCst);
+    world.until("the other takes over", || b.holds(&id));
+    ann.follow_to(&world, &gateways, 1..2);
+    world.until("it is told", || world.view(&id).book.granted.len() == 1);
+    world.until("the answer is stored", || b.host.status().outbox == 0);
+    weather.no_heartbeats.store(false, Ordering::SeqCst);
+    b.crash().await;
+    world.until("it is back", || a.holds(&id));
+    ann.follow_to(&world, &gateways, 0..1);
+    weather.hold_ledger.store(false, Ordering::SeqCst);
+    for n in 0..10 {
+        ann.say(&gateways, Say::Keep(n));
+        ann.until_saved(&world, &gateways);
+    }
+    assert_eq!(world.view(&id).book.granted.len(), 1, "told once (H6)");
 }
 
 #[tokio::test(flavor = "multi_thread")]

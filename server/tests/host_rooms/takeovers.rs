@@ -68,10 +68,52 @@ async fn a_seat_that_nobody_takes_again_goes_into_its_grace() {
     world.until("and the room with it", || b.host.status().rooms == 0);
     assert_eq!(hooks(&world), (1, 0));
     // Too late: what it has not heard to be saved must not be applied to another seat.
-    let late = ann.rejoin(&gateways);
-    match ask(&b.gateway(), late) {
-        Answer::Other(ToGateway::Refused { code: ErrorCode::ResumeFailed, .. }) => {}
-        other => panic!("{other:?}"),
+    for rejoin in [true, false] {
+        let late = tenure::link::Attach { rejoin, ..ann.rejoin(&gateways) };
+        match ask(&b.gateway(), late) {
+            Answer::Other(ToGateway::Refused { code: ErrorCode::ResumeFailed, .. }) => {}
+            other => panic!("rejoin {rejoin}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_seat_whose_end_was_forgotten_ends_again_and_takes_no_numbers_of_the_next_one() {
+    for rejoin in [true, false] {
+        let world = world_without_checkpoints();
+        let a = world.named("a", &world.weather).await;
+        let id = room_of(&a);
+        let mut gateways = vec![a.gateway()];
+        let mut ann = Player::join(&world, &gateways, &id, "ann", 1);
+        ann.say(&gateways, Say::Keep(1));
+        ann.say(&gateways, Say::Later("x".into(), 3_600_000));
+        ann.until_saved(&world, &gateways);
+        // So that the room goes on.
+        Player::join(&world, &gateways, &id, "bob", 2);
+        world.until("both are there", || world.view(&id).seats == 2);
+        gateways[0].leave(&ann.socket, ann.socket.attached.generation, true);
+        world.until("her seat ends", || world.view(&id).seats == 1);
+        let mut anew = Player::join(&world, &gateways, &id, "ann", 3);
+        for n in [10, 11] {
+            anew.say(&gateways, Say::Keep(n));
+        }
+        world.until("it is applied", || applied(&world, &anew) == [1, 10, 11]);
+        a.crash().await;
+        // Of all that the store has her first seat.
+        let b = world.named("b", &Arc::default()).await;
+        gateways.push(b.gateway());
+        let attach = tenure::link::Attach { rejoin, ..anew.rejoin(&gateways) };
+        let mut answer = None;
+        world.until("the room is served again", || {
+            answer = Some(ask(&gateways[1], attach.clone()));
+            !matches!(answer, Some(Answer::NotOwner(_)))
+        });
+        let Some(Answer::Attached(attached)) = answer else { panic!("rejoin {rejoin}: {answer:?}") };
+        assert_eq!(attached.owed, Seq(1), "what the former seat had is not taken for hers");
+        // The same once more, as after a lost answer.
+        anew.follow_to(&world, &gateways, 1..2);
+        assert_eq!((anew.socket.attached.seat, anew.socket.attached.owed), (attached.seat, Seq(1)));
+        world.until("nothing is lost", || applied(&world, &anew) == [1, 10, 11]);
     }
 }
 

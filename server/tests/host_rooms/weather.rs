@@ -34,6 +34,8 @@ pub struct Weather {
     pub full: AtomicBool,
     /// Ledgers refuse every grant.
     pub no_ledger: AtomicBool,
+    /// Ledgers do what they are asked, and their answers wait until this is false.
+    pub hold_ledger: AtomicBool,
     /// Every write fails, as on a full disk; reads and leases go on.
     pub no_writes: AtomicBool,
     /// Ledgers of this player answer with a failure of the store, and how often they were asked.
@@ -137,7 +139,14 @@ impl Backend for Stormy {
             }
             match weather.meets(&command) {
                 Some(error) => Stamped { at: self.clock.wall(), reply: Err(error) },
-                None => self.inner.execute(command).await,
+                None => {
+                    let ledger = matches!(command, Command::Apply { .. });
+                    let answer = self.inner.execute(command).await;
+                    while ledger && weather.hold_ledger.load(Ordering::SeqCst) {
+                        tokio::task::yield_now().await;
+                    }
+                    answer
+                }
             }
         })
     }

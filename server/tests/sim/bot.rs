@@ -1,8 +1,8 @@
-//! A gateway and its bots: a double of the gateway's rules (rings, floors, attaching again), since the real one needs sockets. A bot's
-//! socket never closes; it may change gateways.
+//! Bots behind their gateways: a double of the gateway's rules (rings, floors, attaching again) and of what a client does then, since the real
+//! ones need sockets. While its room moves a bot's socket stays (`rejoin`); one that is closed, or goes to the other gateway, resumes the
+//! seat. A seat that cannot be resumed is over for the client: it joins anew, and what it does not know to be saved is not sent again.
 
 use std::{
-    collections::BTreeSet,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -12,48 +12,21 @@ use tenure::{
     link::{Attach, ConnId, GatewayId, Input, Mode, ToGateway, ToNode},
     runtime::{Mono, Rng},
 };
-use tenure_shared::{Generation, PlayerId, RoomId, SeatId, Seq, ShardId, Term, Tick, codes::CloseCode};
+use tenure_shared::{
+    Generation, PlayerId, RoomId, SeatId, Seq, ShardId, Term, Tick,
+    codes::{CloseCode, ErrorCode},
+};
 
 use crate::{
     checks::Checks,
     cluster::{Break, SHARDS, Sim},
     lab::Say,
     net::Net,
+    said::Life,
 };
 
 /// Longest wait for the answer to an attach.
 const PATIENCE: Duration = Duration::from_millis(800);
-
-pub struct Gateway {
-    pub index: usize,
-    bots: Mutex<Vec<Arc<Bot>>>,
-}
-
-impl Gateway {
-    pub fn new(index: usize) -> Arc<Self> {
-        Arc::new(Self { index, bots: Mutex::default() })
-    }
-
-    pub fn add(&self, bot: &Arc<Bot>) {
-        self.bots.lock().expect("bots").push(bot.clone());
-    }
-
-    fn bots(&self) -> Vec<Arc<Bot>> {
-        self.bots.lock().expect("bots").clone()
-    }
-
-    pub fn hear(&self, node: usize, life: u64, message: &ToGateway) {
-        for bot in self.bots() {
-            bot.hear(self.index, (node, life), message);
-        }
-    }
-
-    pub fn broken(&self, node: usize, life: u64) {
-        for bot in self.bots() {
-            bot.broken(self.index, (node, life));
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
@@ -69,15 +42,23 @@ struct Inner {
     conn: ConnId,
     attempt: u32,
     seat: Option<SeatId>,
+    /// The socket has had the seat: it only follows the room.
+    rejoin: bool,
     generation: Generation,
     kind: u16,
     shown: (Term, Tick),
-    said: Vec<Say>,
-    saved: u64,
+    /// What was said from seats that are over, and from the one that it has.
+    ended: Vec<Life>,
+    life: Life,
+    /// Number of what is sent next.
     next: u64,
+    said: usize,
     wanted: usize,
     last_heard: Mono,
-    rolled_back: usize,
+    /// Questions of former sockets, to resume the seat, that may still be on their way: rooms cannot tell that they are older.
+    late: usize,
+    /// So many of them for this socket.
+    asked: usize,
     /// A node that sends below what was seen is told so.
     tell: Option<usize>,
 }
@@ -92,15 +73,6 @@ pub struct Bot {
     inner: Mutex<Inner>,
 }
 
-/// What was asked of a room by one bot.
-#[derive(Default)]
-pub struct Asked {
-    pub kept: Vec<u64>,
-    pub gold: i64,
-    pub gifts: usize,
-    pub work: BTreeSet<String>,
-}
-
 impl Bot {
     pub fn new(sim: &Sim, index: usize, room: RoomId, wanted: usize) -> Arc<Self> {
         let player = format!("p{index}");
@@ -110,15 +82,18 @@ impl Bot {
             conn: ConnId(index as u64 * 1_000 + 1),
             attempt: 0,
             seat: None,
+            rejoin: false,
             generation: Generation(0),
             kind: 0,
             shown: (Term(0), Tick(0)),
-            said: Vec::new(),
-            saved: 0,
+            ended: Vec::new(),
+            life: Life::default(),
             next: 1,
+            said: 0,
             wanted,
             last_heard: Mono(0),
-            rolled_back: 0,
+            late: 0,
+            asked: 0,
             tell: None,
         };
         Arc::new(Self {
@@ -140,48 +115,59 @@ impl Bot {
     pub fn is_done(&self) -> bool {
         let inner = self.inner.lock().expect("bot");
         let fresh = self.net.clock.now().since(inner.last_heard) < Duration::from_secs(1);
-        inner.said.len() >= inner.wanted && inner.saved == inner.said.len() as u64 && fresh
+        inner.said >= inner.wanted && inner.life.saved == inner.life.last() && fresh
     }
 
     pub fn describe(&self) -> String {
         let inner = self.inner.lock().expect("bot");
         format!(
-            "{} in {} is {:?}, said {} saved {} next {} shown {:?}",
+            "{} in {} is {:?}, said {}, in its seat to {}, saved {} next {} shown {:?}",
             self.player,
             self.room,
             inner.at,
-            inner.said.len(),
-            inner.saved,
+            inner.said,
+            inner.life.last(),
+            inner.life.saved,
             inner.next,
             inner.shown
         )
     }
 
-    pub fn asked(&self) -> Asked {
-        let mut asked = Asked::default();
-        for say in &self.inner.lock().expect("bot").said {
-            match say {
-                Say::Keep(n) => asked.kept.push(*n),
-                Say::Gift(gold) => {
-                    asked.gold += gold;
-                    asked.gifts += 1;
-                }
-                Say::Later(key, _) => {
-                    asked.work.insert(key.clone());
-                }
-                _ => {}
-            }
-        }
-        asked
+    /// What was said, seat after seat.
+    pub fn lives(&self) -> Vec<Life> {
+        let inner = self.inner.lock().expect("bot");
+        inner.ended.iter().chain([&inner.life]).cloned().collect()
     }
 
-    /// The socket goes to the other gateway.
-    pub fn change_gateway(&self) {
+    /// The socket goes to the other gateway. The former one may or may not hear of that.
+    pub fn change_gateway(&self, sim: &Sim) {
         let mut inner = self.inner.lock().expect("bot");
+        if let (At::In(node), Some(seat)) = (inner.at, inner.seat)
+            && self.rng.below(2) == 0
+            && let Some(link) = sim.link(inner.gateway, node.0).filter(|link| link.life == node.1)
+        {
+            let generation = inner.generation;
+            link.send(ToNode::Detach { room: self.room.clone(), seat, generation, consented: false });
+        }
         inner.gateway = 1 - inner.gateway;
-        inner.conn = ConnId(inner.conn.0 + 1);
-        inner.at = At::Idle(self.net.clock.now());
         self.net.log(&format!("{} resumes at gateway {}", self.player, inner.gateway));
+        self.resume(&mut inner);
+    }
+
+    /// Another socket, which resumes the seat.
+    fn resume(&self, inner: &mut Inner) {
+        inner.conn = ConnId(inner.conn.0 + 1);
+        inner.rejoin = false;
+        inner.late += std::mem::take(&mut inner.asked);
+        self.later(inner);
+    }
+
+    /// The seat cannot be resumed: the client joins anew. What it does not know to be saved may or may not have been applied.
+    fn seat_is_over(&self, inner: &mut Inner) {
+        self.net.log(&format!("{} has no seat, saved {} of {}", self.player, inner.life.saved, inner.life.last()));
+        inner.seat = None;
+        inner.ended.push(std::mem::take(&mut inner.life));
+        self.later(inner);
     }
 
     /// Now and then: asks, says something, sends what waits.
@@ -205,9 +191,10 @@ impl Bot {
                 self.later(&mut inner);
             }
             At::In(node) => {
-                if inner.said.len() < inner.wanted {
-                    let say = self.something(inner.said.len());
-                    inner.said.push(say);
+                if inner.said < inner.wanted {
+                    let say = self.something(inner.said);
+                    inner.life.said.push(say);
+                    inner.said += 1;
                 }
                 self.send(sim, &mut inner, node);
             }
@@ -241,18 +228,19 @@ impl Bot {
             conn: inner.conn,
             attempt: inner.attempt,
             room: self.room.clone(),
-            mode: Mode::JoinOrCreate,
+            mode: if inner.seat.is_some() { Mode::Join } else { Mode::JoinOrCreate },
             player: PlayerId::new(&self.player).expect("a name"),
             options: Bytes::new(),
             seat: inner.seat,
-            rejoin: inner.seat.is_some(),
-            generation: inner.generation,
-            first: Seq(inner.saved + 1),
-            shown: inner.shown,
+            rejoin: inner.rejoin,
+            generation: if inner.rejoin { inner.generation } else { Generation(0) },
+            first: Seq(if inner.seat.is_some() { inner.life.saved + 1 } else { 1 }),
+            shown: if inner.seat.is_some() { inner.shown } else { (Term(0), Tick(0)) },
             table: None,
         };
         if link.send(ToNode::Attach(attach)) {
             inner.at = At::Asking((link.node, link.life), now);
+            inner.asked += usize::from(!inner.rejoin);
         } else {
             self.later(inner);
         }
@@ -260,8 +248,7 @@ impl Bot {
 
     fn send(&self, sim: &Sim, inner: &mut Inner, node: (usize, u64)) {
         let Some(link) = sim.link(inner.gateway, node.0).filter(|link| link.life == node.1) else { return };
-        while inner.next <= inner.said.len() as u64 {
-            let say = &inner.said[usize::try_from(inner.next).expect("small") - 1];
+        while let Some(say) = inner.life.get(inner.next) {
             let sent = link.send(ToNode::Input(Input {
                 room: self.room.clone(),
                 seat: inner.seat.expect("a seat"),
@@ -278,7 +265,8 @@ impl Bot {
         }
     }
 
-    fn broken(&self, gateway: usize, node: (usize, u64)) {
+    /// A link of this gateway has ended.
+    pub fn broken(&self, gateway: usize, node: (usize, u64)) {
         let mut inner = self.inner.lock().expect("bot");
         let there = matches!(inner.at, At::In(at) | At::Asking(at, _) if at == node);
         if inner.gateway == gateway && there {
@@ -300,7 +288,8 @@ impl Bot {
         true
     }
 
-    fn hear(&self, gateway: usize, node: (usize, u64), message: &ToGateway) {
+    /// A node said something to this gateway.
+    pub fn hear(&self, gateway: usize, node: (usize, u64), message: &ToGateway) {
         let mut inner = self.inner.lock().expect("bot");
         let inner = &mut *inner;
         if inner.gateway != gateway {
@@ -320,11 +309,24 @@ impl Bot {
                     return self.later(inner);
                 }
                 inner.at = At::In(node);
-                inner.seat = Some(attached.seat);
+                if inner.seat.is_none() {
+                    // The client numbers from what the room wants: the room may still know a seat of his whose end was not stored.
+                    inner.life = Life::from(attached.owed.0 - 1);
+                }
+                if attached.owed.0 <= inner.life.saved || attached.owed.0 > inner.life.last() + 1 {
+                    // Through an earlier socket, a gateway says: the client resumes, and says from which number on.
+                    let (owed, life) = (attached.owed, &inner.life);
+                    self.checks.wrong(format!(
+                        "H4: {} is owed {owed} in {}..={}",
+                        self.player,
+                        life.saved,
+                        life.last()
+                    ));
+                }
+                (inner.seat, inner.rejoin) = (Some(attached.seat), true);
                 inner.generation = attached.generation;
-                inner.rolled_back += usize::from(attached.rolled_back);
                 inner.next = match self.broken {
-                    Break::Ring => inner.said.len() as u64 + 1,
+                    Break::Ring => inner.life.last() + 1,
                     _ => attached.owed.0,
                 };
                 if let Some(table) = &attached.table {
@@ -334,7 +336,7 @@ impl Bot {
             ToGateway::Frame(frame) if (there || self.broken == Break::Floor) && frame.room == self.room => {
                 let Some(member) = frame.members.iter().find(|member| member.conn == conn) else { return };
                 if self.may_show(inner, (frame.term, frame.tick), node.0) {
-                    inner.saved = inner.saved.max(member.saved.0);
+                    inner.life.saved = inner.life.saved.max(member.saved.0);
                 }
             }
             ToGateway::Restored { room, term, tick, members } if there && *room == self.room => {
@@ -345,10 +347,24 @@ impl Bot {
                 }
             }
             ToGateway::Moved { shard, .. } if *shard == self.shard() && (there || asked) => self.later(inner),
-            ToGateway::NotOwner { conn: of, attempt, .. } | ToGateway::Refused { conn: of, attempt, .. }
+            ToGateway::NotOwner { conn: of, attempt, .. } if *of == conn && *attempt == inner.attempt && asked => {
+                self.later(inner);
+            }
+            ToGateway::Refused { conn: of, attempt, code, message, .. }
                 if *of == conn && *attempt == inner.attempt && asked =>
             {
-                self.later(inner);
+                self.net.log(&format!("{} is refused: {code:?}, {message}", self.player));
+                match code {
+                    ErrorCode::MayRetry | ErrorCode::Limit => self.later(inner),
+                    ErrorCode::NoSuchRoom | ErrorCode::RoomError | ErrorCode::UnknownKind => {
+                        self.checks.wrong(format!("H5: {} has no room: {code:?}, {message}", self.player));
+                        self.later(inner);
+                    }
+                    // The gateway closes the socket, and the client hears at its resume why it cannot.
+                    _ if inner.rejoin => self.resume(inner),
+                    ErrorCode::ResumeFailed => self.seat_is_over(inner),
+                    _ => self.later(inner),
+                }
             }
             ToGateway::Gone { room, generation, .. }
                 if there && *room == self.room && *generation == inner.generation =>
@@ -358,9 +374,12 @@ impl Bot {
             ToGateway::Close { conn: of, code, .. } if *of == conn && (there || asked) => {
                 self.net.log(&format!("{} is closed: {code:?}", self.player));
                 if *code == CloseCode::Superseded {
-                    self.checks.wrong(format!("{} was superseded by nobody", self.player));
+                    if inner.late == 0 {
+                        self.checks.wrong(format!("{} was superseded by nobody", self.player));
+                    }
+                    inner.late = inner.late.saturating_sub(1);
                 }
-                self.later(inner);
+                self.resume(inner);
             }
             _ => {}
         }

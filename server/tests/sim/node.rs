@@ -20,8 +20,8 @@ use tenure::{
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
-    bot::Gateway,
     cluster::{SHARDS, Sim},
+    gateway::Gateway,
     lab,
     net::Net,
     store::Client,

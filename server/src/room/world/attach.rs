@@ -47,10 +47,20 @@ impl RoomWorld {
         if known.is_some_and(|id| self.is_outdated(id, attach)) {
             return Err(refused(ErrorCode::MayRetry, "the same socket has asked again since".to_owned()));
         }
+        if attach.seat.is_some_and(|id| known != Some(id) && self.is_over(id)) {
+            // What its sender has not heard to be saved may have been applied to that seat: on another one it would be again (H4).
+            return Err(refused(ErrorCode::ResumeFailed, "the seat is over".to_owned()));
+        }
+        // A player has one seat: one given after this one says that this one had ended, and the store forgot that. It keeps its numbers, and
+        // what the later one sends is new: taken for its own, it would be ignored (H4).
+        let ended = known.filter(|known| attach.seat.is_some_and(|id| id > *known));
+        if let Some(id) = ended {
+            self.end_again(id, attach)?;
+        }
         self.dirty = true;
-        let (id, fresh) = match known {
+        let (id, fresh) = match known.filter(|_| ended.is_none()) {
             Some(id) => (id, false),
-            None => (self.new_seat(attach)?, true),
+            None => (self.new_seat(attach, ended.is_some())?, true),
         };
         if attach.seat.is_none() {
             // A client that starts anew has no open requests: an old answer must not meet a new number.
@@ -96,6 +106,24 @@ impl RoomWorld {
         id.0 < self.next_seat && !forgotten && !self.seats.contains_key(&id)
     }
 
+    /// Ends a seat whose end the store forgot. Whoever took it since is superseded, unless the one who asks is only moving: then it was
+    /// taken after his.
+    fn end_again(&mut self, id: SeatId, attach: &Attach) -> Result<(), AttachRefused> {
+        let Some(seat) = self.seats.get_mut(&id) else { return Ok(()) };
+        if attach.rejoin && seat.link.is_some() {
+            let close = Some(CloseCode::Superseded);
+            return Err(AttachRefused { close, ..refused(ErrorCode::Refused, TAKEN.to_owned()) });
+        }
+        let (link, left) = (seat.link.take(), seat.leaving.take());
+        self.end_seat(id, false);
+        let closed = link.map(|(gateway, conn)| {
+            (gateway, ToGateway::Close { conn, code: CloseCode::Superseded, reason: TAKEN.to_owned() })
+        });
+        self.messages.extend(closed);
+        self.messages.extend(left.map(|(gateway, conn)| (gateway, ToGateway::Left { conn })));
+        Ok(())
+    }
+
     /// Whether the socket held the seat once and another one has taken it since: its room moved before it heard of that.
     fn is_late(&self, id: SeatId, attach: &Attach) -> bool {
         let here = Some((attach.gateway, attach.conn));
@@ -132,19 +160,16 @@ impl RoomWorld {
         Some(given)
     }
 
-    fn new_seat(&mut self, attach: &Attach) -> Result<SeatId, AttachRefused> {
+    /// `had`: the player had a seat until now.
+    fn new_seat(&mut self, attach: &Attach, had: bool) -> Result<SeatId, AttachRefused> {
         if attach.options.len() > limits::JOIN_OPTIONS_BYTES {
             let length = attach.options.len();
             let message = format!("join options have {length} bytes; at most {}", limits::JOIN_OPTIONS_BYTES);
             return Err(refused(ErrorCode::Refused, message));
         }
-        if attach.rejoin && attach.seat.is_some_and(|id| self.is_over(id)) {
-            // What its sender has not heard to be saved may have been applied to that seat: on another one it would be again (H4).
-            return Err(refused(ErrorCode::ResumeFailed, "the seat is over".to_owned()));
-        }
         // Whoever had a seat here is let in again: only the store forgot it.
         let locked = self.world.get_resource::<ControlState>().is_some_and(|control| control.locked);
-        if locked && !attach.rejoin {
+        if locked && !attach.rejoin && !had {
             return Err(refused(ErrorCode::Refused, "the room is locked".to_owned()));
         }
         if self.seats() >= self.kind.max_seats() {

@@ -124,7 +124,14 @@ pub(in super::super) fn not_kept(
 }
 
 fn deliver(host: &Arc<Host>, shard: &Arc<Shard>, position: u64, room: &RoomId, result: &GrantResult) {
-    shard.outbox.unless_trimmed(position, || tell(host, shard, position, room, result));
+    shard.outbox.unless_trimmed(position, || {
+        // A ledger may answer when the shard is gone, or here once more: its room of that name is another one then, which may have had
+        // this answer and trimmed it (H6). Held: no room of this shard is dropped in between.
+        if let Some(voice) = shard.voice() {
+            tell(host, shard, position, room, result);
+            drop(voice);
+        }
+    });
 }
 
 fn tell(host: &Arc<Host>, shard: &Arc<Shard>, position: u64, room: &RoomId, result: &GrantResult) {

@@ -16,7 +16,7 @@ const TABLES: usize = 64;
 pub(super) struct Tables(Mutex<HashMap<u64, Arc<Vec<TableRow>>>>);
 
 /// Numbers of messages and requests of one table, in another.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Kinds(BTreeMap<(bool, u16), u16>);
 
 impl Tables {

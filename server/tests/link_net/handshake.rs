@@ -1,6 +1,6 @@
 //! Who may link: a wrong secret, version, cluster or place is refused, and both ends say why.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use tenure::{
     link::{
@@ -221,11 +221,11 @@ async fn links_and_handshakes_are_bounded() {
 }
 
 /// Streams of which the test says where they come from.
-struct Streams(tokio::sync::mpsc::Receiver<(tokio::io::DuplexStream, std::net::SocketAddr)>);
+struct Streams(tokio::sync::mpsc::Receiver<(DuplexStream, SocketAddr)>);
 
 impl tenure::runtime::net::Listener for Streams {
-    type Stream = tokio::io::DuplexStream;
-    async fn accept(&mut self) -> std::io::Result<(tokio::io::DuplexStream, std::net::SocketAddr)> {
+    type Stream = DuplexStream;
+    async fn accept(&mut self) -> std::io::Result<(DuplexStream, SocketAddr)> {
         match self.0.recv().await {
             Some(stream) => Ok(stream),
             None => std::future::pending().await,

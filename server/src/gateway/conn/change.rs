@@ -87,10 +87,9 @@ impl Inner {
             ServerMessage::Renewed { seat: attached.seat, tick_rate, hash, table }.encode(&mut before);
         }
         if seat.hash != hash {
-            seat.translate(&tables.between(seat.hash, hash));
-            seat.kinds = (seat.spoken != hash).then(|| tables.between(seat.spoken, hash));
+            seat.change_table(tables, hash);
         }
-        (seat.seat, seat.hash, seat.tick_rate) = (attached.seat, hash, tick_rate);
+        (seat.seat, seat.tick_rate) = (attached.seat, tick_rate);
         (seat.first, seat.generation, seat.raised) = (generation, generation, false);
         (seat.floor, seat.at) = ((term, tick), at);
         if seat.ring.replay(attached.owed) {
@@ -103,9 +102,7 @@ impl Inner {
 
     /// The client numbers what it sends by this table from here on; `false` if it was not told of it.
     pub(in crate::gateway) fn speaks(&mut self, hash: u64) -> bool {
-        let Some(seat) = self.seat.as_mut().filter(|seat| seat.hash == hash) else { return false };
-        (seat.spoken, seat.kinds) = (hash, None);
-        true
+        self.seat.as_mut().is_some_and(|seat| seat.speaks(hash))
     }
 
     /// An attach is on its way: the seat that changes hands says what it has and has seen.

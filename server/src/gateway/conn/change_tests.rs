@@ -1,5 +1,7 @@
 //! A seat that changes hands, as its connection sees it.
 
+use tenure_shared::wire::{Space, TableRow};
+
 use super::*;
 
 /// In a room through link 1, with four messages of which the first is saved.
@@ -99,4 +101,36 @@ fn an_attach_that_is_on_its_way_over_a_link_that_breaks_is_lost() {
     assert!(matches!(conn.lock().take_note(), Some(Note::Again { attempt: 1, lost: true })));
     assert!(matches!(take(&conn, &first, attached(5, 10)), Taken::No(_)));
     assert_eq!(first.seats.conns(None), []);
+}
+
+#[tokio::test]
+async fn each_table_that_was_told_is_answered_in_turn() {
+    let (conn, _theirs) = playing();
+    let row = |number: u16, name: &str| TableRow {
+        space: Space::Message,
+        number,
+        name: name.to_owned(),
+        version: 1,
+        fields: None,
+    };
+    let table = |rows: &[(u16, &str)]| Some(Arc::new(rows.iter().map(|(n, name)| row(*n, name)).collect::<Vec<_>>()));
+    let tables = Tables::default();
+    tables.learn(0, table(&[(0, "steer"), (1, "say")]).as_ref());
+    // Two builds take the room one after the other before the client has answered the first.
+    let builds = [(2, 77, table(&[(0, "say"), (1, "steer")])), (3, 78, table(&[(5, "steer"), (6, "say")]))];
+    for (attempt, hash, table) in builds {
+        let next = link(attempt);
+        ask_again(&conn, &next, attempt as u32);
+        let answer = Attached { hash, table, ..again(5 + attempt, 1, attempt as u32, 5, false) };
+        assert!(matches!(conn.attached(Mono(0), &next, &tables, answer), Taken::Yes));
+    }
+    let mut inner = conn.lock();
+    let seat = inner.seat.as_mut().expect("a seat");
+    let kinds = |seat: &Seat| [seat.kind(false, 0), seat.kind(false, 1)];
+    assert_eq!(kinds(seat), [5, 6], "by the first table until it answers");
+    assert!(seat.speaks(77));
+    assert_eq!(kinds(seat), [6, 5], "by the second, of which the room is past");
+    assert!(seat.speaks(78));
+    assert_eq!(kinds(seat), [0, 1], "by the room's");
+    assert!(!seat.speaks(99), "nobody told it of that");
 }

@@ -8,7 +8,7 @@ use crate::{
     gateway::{
         ring::{Entry, Ring},
         router::Place,
-        tables::Kinds,
+        tables::{Kinds, Tables},
     },
     link::{Input, ToNode},
 };
@@ -17,6 +17,8 @@ use crate::{
 pub(super) const HELD_FRAMES: usize = 128;
 /// A number that is in no name table: the room answers a message of it with `unknown_message`.
 const UNKNOWN: u16 = u16::MAX;
+/// Earlier tables that are remembered until the client has answered them.
+const TOLD: usize = 8;
 
 /// Frames that came before `joined` was sent.
 #[derive(Debug, Default)]
@@ -51,6 +53,9 @@ pub(in crate::gateway) struct Seat {
     pub(super) spoken: u64,
     /// From that to the room's, where they differ.
     pub(super) kinds: Option<Kinds>,
+    /// Tables that the client was told of before the room's, newest last and at most [`TOLD`], and from each to the room's: the client
+    /// answers each in turn, and the room may have changed hands again meanwhile.
+    pub(super) told: Vec<(u64, Kinds)>,
 }
 
 /// An attach whose answer is awaited.
@@ -83,6 +88,7 @@ impl Seat {
             tick_rate: attached.tick_rate,
             spoken: attached.hash,
             kinds: None,
+            told: Vec::new(),
         }
     }
 
@@ -121,8 +127,30 @@ impl Seat {
         self.kinds.as_ref().map_or(kind, |kinds| kinds.get(is_request, kind).unwrap_or(UNKNOWN))
     }
 
+    /// The room goes on under another table.
+    pub(super) fn change_table(&mut self, tables: &Tables, hash: u64) {
+        let known: Vec<u64> =
+            self.told.iter().map(|(told, _)| *told).chain([self.hash]).filter(|h| *h != hash).collect();
+        self.translate(&tables.between(self.hash, hash));
+        self.kinds = (self.spoken != hash).then(|| tables.between(self.spoken, hash));
+        self.told =
+            known.iter().skip(known.len().saturating_sub(TOLD)).map(|h| (*h, tables.between(*h, hash))).collect();
+        self.hash = hash;
+    }
+
+    /// The client numbers what it sends by this table from here on; `false` if it was not told of it.
+    pub(super) fn speaks(&mut self, hash: u64) -> bool {
+        if hash == self.hash {
+            (self.spoken, self.kinds) = (hash, None);
+            return true;
+        }
+        let Some((_, kinds)) = self.told.iter().rev().find(|(told, _)| *told == hash) else { return false };
+        (self.spoken, self.kinds) = (hash, Some(kinds.clone()));
+        true
+    }
+
     /// What was kept goes on under another table.
-    pub(super) fn translate(&mut self, kinds: &Kinds) {
+    fn translate(&mut self, kinds: &Kinds) {
         self.ring.translate(|is_request, kind| kinds.get(is_request, kind).unwrap_or(UNKNOWN));
     }
 }

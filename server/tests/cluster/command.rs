@@ -10,7 +10,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::{
-    nodes::{can_run, until},
+    nodes::{Cluster, can_run, until},
     support::{client::Player, process::PATIENCE},
 };
 
@@ -206,4 +206,32 @@ async fn without_redis_the_nodes_share_one_process() {
     cluster.line("the cluster has stopped");
     let status = until("the end", || cluster.child.try_wait().expect("wait"));
     assert_eq!(status.code(), Some(0), "{}", cluster.seen.join("\n"));
+}
+
+#[test]
+fn a_password_of_the_store_stays_in_its_file() {
+    if !can_run() {
+        return;
+    }
+    let store = Cluster::new();
+    store.call("CONFIG SET requirepass s3cret");
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("password");
+    std::fs::write(&file, "s3cret\n").expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
+    command.env("TENURE_STORE__URL", &store.url).env("TENURE_STORE__PASSWORD_FILE", &file);
+    let mut cluster = Running::start_with(dir.path(), &mut command);
+    cluster.line("3 members, 2 of them room nodes; 16 shards");
+    let pids = cluster.pids();
+    assert_eq!(pids.len(), 3, "{}", cluster.seen.join("\n"));
+    for pid in pids {
+        // Everybody on the machine may read it.
+        if let Ok(line) = std::fs::read(format!("/proc/{pid}/cmdline")) {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            assert!(line.contains("store.url") && !line.contains("s3cret"), "{line}");
+        }
+    }
+    cluster.say("quit");
+    cluster.line("everything is saved");
+    assert!(!cluster.seen.iter().any(|line| line.contains("s3cret")), "{}", cluster.seen.join("\n"));
 }

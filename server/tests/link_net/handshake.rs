@@ -221,11 +221,11 @@ async fn links_and_handshakes_are_bounded() {
 }
 
 /// Streams of which the test says where they come from.
-struct Streams(tokio::sync::mpsc::Receiver<(tokio::io::DuplexStream, std::net::SocketAddr)>);
+struct Streams(tokio::sync::mpsc::Receiver<(DuplexStream, std::net::SocketAddr)>);
 
 impl tenure::runtime::net::Listener for Streams {
-    type Stream = tokio::io::DuplexStream;
-    async fn accept(&mut self) -> std::io::Result<(tokio::io::DuplexStream, std::net::SocketAddr)> {
+    type Stream = DuplexStream;
+    async fn accept(&mut self) -> std::io::Result<(DuplexStream, std::net::SocketAddr)> {
         match self.0.recv().await {
             Some(stream) => Ok(stream),
             None => std::future::pending().await,

@@ -259,7 +259,8 @@ async fn a_term_that_somebody_saw_is_passed_before_anything_is_sent() {
     let mut ann = Player::join(&world, &gateways, &id, "ann", 1);
     ann.say(&gateways, Say::Keep(1));
     world.until("it is applied", || applied(&world, &ann) == [1]);
-    let seen = Term(ann.socket.attached.term.0 + 1_000_000);
+    // One that the store's clock can have made by now.
+    let seen = Term(ann.socket.attached.term.0 + 1);
     gateways[0].up.send(ToNode::TermSeen { shard: id.shard(SHARDS), term: seen }).expect("taken");
     world.until("it is in doubt", || node.ownership.fence(id.shard(SHARDS)).is_none_or(|fence| fence.term() > seen));
     world.until("a frame under a higher term", || frames(&gateways[0], &id).last().is_some_and(|f| f.0 > seen));

@@ -36,7 +36,7 @@ mod store;
 use cluster::{Break, Outcome, run};
 
 /// Seeds of an ordinary run.
-const SEEDS: u64 = 50;
+const SEEDS: u64 = 80;
 /// Seeds that found something once.
 const FOUND: [u64; 3] = [96, 242, 271];
 

@@ -35,7 +35,7 @@ mod tables;
 mod task;
 mod upgrade;
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use tenure_shared::msgpack;
 use tokio::net::TcpListener;
@@ -57,6 +57,8 @@ use slab::Slab;
 
 /// Name of the agreement that holds the cluster's secret for guest tokens.
 const GUEST_SECRET: &str = "guest-secret";
+/// How often it is proposed again: a store that forgot it gets it back, so that guests' tokens go on being worth something.
+const GUEST_SECRET_EVERY: Duration = Duration::from_secs(10);
 
 /// What a gateway is made of.
 pub struct GatewayParts {
@@ -152,6 +154,8 @@ async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
         parts;
     let secret = guest_secret(&store, &rng).await?;
     let auth = auth::Auth::new(&auth, config.guests, secret.as_bytes())?;
+    let keeping = keep_guest_secret(store.clone(), secret, clock.clone(), tasks.shutdown().clone());
+    tasks.spawn("gateway_secret", Kind::Job, keeping);
     let conns = Arc::new(Slab::<Conn>::new());
     let metrics = metrics::Metrics::new();
     let shared = Arc::new(fanout::Shared {
@@ -175,7 +179,7 @@ async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
         let run = tokio::task::coop::unconstrained(lane.run(tasks.shutdown().clone()));
         tasks.spawn("gateway_fanout", Kind::Essential, run);
     }
-    let millis = |d: std::time::Duration| u32::try_from(d.as_millis()).unwrap_or(u32::MAX);
+    let millis = |d: Duration| u32::try_from(d.as_millis()).unwrap_or(u32::MAX);
     let site = Arc::new(task::Site {
         rules: state::Rules {
             server,
@@ -229,10 +233,42 @@ async fn guest_secret(store: &StoreCalls, rng: &Rng) -> Result<String, Error> {
     let mut bytes = [0; 32];
     bytes[..16].copy_from_slice(&rng.next_u128().to_be_bytes());
     bytes[16..].copy_from_slice(&rng.next_u128().to_be_bytes());
-    let proposal = Command::AgreeOrGet { name: GUEST_SECRET.to_owned(), value: URL_SAFE_NO_PAD.encode(bytes) };
-    match store(proposal).await.reply {
+    propose_guest_secret(store, URL_SAFE_NO_PAD.encode(bytes)).await
+}
+
+async fn propose_guest_secret(store: &StoreCalls, value: String) -> Result<String, Error> {
+    match store(Command::AgreeOrGet { name: GUEST_SECRET.to_owned(), value }).await.reply {
         Ok(Reply::Agreed(secret)) => Ok(secret),
         Ok(_) => Err(Error::Store("an answer of another verb came".to_owned())),
         Err(error) => Err(Error::Store(error.to_string())),
+    }
+}
+
+/// Proposes the secret that this gateway signs with again and again, until the signal.
+async fn keep_guest_secret(store: StoreCalls, secret: String, clock: Clock, stop: Shutdown) {
+    let mut another = false;
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.stopped() => return,
+            () = clock.sleep(GUEST_SECRET_EVERY) => {}
+        }
+        let answer = tokio::select! {
+            biased;
+            () = stop.stopped() => return,
+            answer = propose_guest_secret(&store, secret.clone()) => answer,
+        };
+        match answer {
+            Ok(agreed) if agreed != secret => {
+                if !std::mem::replace(&mut another, true) {
+                    tracing::error!(
+                        "the store forgot the guest secret and another gateway made a new one: guests of this gateway are strangers to \
+                         others until it is started anew"
+                    );
+                }
+            }
+            Ok(_) => another = false,
+            Err(error) => tracing::debug!(%error, "the guest secret is proposed again later"),
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use tenure_shared::{IncarnationId, ShardId, Term, ids::ID_HASH_VERSION};
+use tenure_shared::{IncarnationId, ShardId, Term};
 use tokio::sync::{oneshot, watch};
 
 use super::{
@@ -18,11 +18,9 @@ use super::{
 use crate::{
     link::{Address, Directory, Owner},
     runtime::{Clock, Mono, Rng, Tasks, mailbox},
-    store::{Error, Fence, MemberInfo, Store, model::AGREED_SHARDS},
+    store::{Error, Fence, MemberInfo, Store},
 };
 
-/// Version of the links between nodes, agreed on by a cluster.
-pub const LINK_PROTOCOL: u32 = 1;
 /// Most requests of handles waiting.
 const REQUESTS: usize = 1_024;
 /// How far ahead of the store's clock a term may be that somebody claims to have seen, in microseconds. Terms follow that clock; a wild
@@ -75,7 +73,7 @@ impl Ownership {
     /// and nobody holds; resolves when that is done. A node without the role `room` takes none.
     ///
     /// The heartbeat runs (on a thread of its own, see [`super::LeaseThread`]) until [`Ownership::leave`] or until the last handle is gone;
-    /// if it ends otherwise, the node is told to stop.
+    /// if it ends otherwise, or finds that the store has other constants (another cluster's, after it forgot this one's), the node is told to stop.
     ///
     /// # Errors
     /// [`Error::Disagreement`] when the cluster has other constants; what registering met; `Unavailable` when the node was told to stop.
@@ -87,10 +85,6 @@ impl Ownership {
         info: MemberInfo,
         tasks: &Tasks,
     ) -> Result<Self, Error> {
-        store.agree(AGREED_SHARDS, &options.shards.to_string()).await?;
-        store.agree("id-hash version", &ID_HASH_VERSION.to_string()).await?;
-        store.agree("link protocol", &LINK_PROTOCOL.to_string()).await?;
-
         let (requests, inbox) = mailbox::channel("ownership", REQUESTS);
         let (changes, mut changed) = watch::channel(0);
         let shared = Arc::new(Shared {
@@ -103,7 +97,7 @@ impl Ownership {
             requests,
             store: store.clone(),
         });
-        let driver = Driver::new(store, clock, rng, info, &options, &shared);
+        let driver = Driver::new(store, clock, rng, info, &options, &shared, tasks.shutdown().clone());
         // The first register here, so that a refusal is the answer to `start`.
         let first = driver.register().await?;
         driver.spawn(inbox, first, options.thread, tasks)?;

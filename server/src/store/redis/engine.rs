@@ -139,7 +139,7 @@ impl Engine {
         work: &(dyn Fn(&mut View<'_>, Wall) -> (Stamped, After) + Send + Sync),
     ) -> Result<(Stamped, After), Again> {
         let mut cache = Cache::default();
-        self.known(&mut cache);
+        let known = self.known(home, &mut cache);
         let mut wanted = needs.clone();
         wanted.keys.retain(|key| !cache.rows.contains_key(key));
         for round in 1..=ROUNDS {
@@ -151,7 +151,9 @@ impl Engine {
                 wanted = seen.missing;
                 continue;
             }
-            self.learn(&cache);
+            if !known {
+                self.learn(&cache);
+            }
             if seen.writes.is_empty() && (round == 1 || !validate) {
                 return Ok((stamped, after));
             }
@@ -166,19 +168,20 @@ impl Engine {
         Err(Again::Fault(Fault::Lasting(format!("a command of {home} needed rows {ROUNDS} times over"))))
     }
 
-    /// Facts that do not change are not read again.
-    fn known(&self, cache: &mut Cache) {
-        if let Some(row) = self.shared.agreed.lock().clone() {
-            cache.rows.insert(model::apart::shards_row(), Some(row));
+    /// A fact that does not change is not read again, except by who agrees on it or works next to it: the store may have forgotten it.
+    /// Whether it is among the rows now.
+    fn known(&self, home: &Tag, cache: &mut Cache) -> bool {
+        if *home == Tag::members() {
+            return false;
         }
+        let row = self.shared.agreed.lock().clone();
+        row.is_some_and(|row| cache.rows.insert(model::apart::shards_row(), Some(row)).is_none())
     }
 
+    /// What this attempt has read itself.
     fn learn(&self, cache: &Cache) {
-        if let Some(Some(row)) = cache.rows.get(&model::apart::shards_row()) {
-            let mut agreed = self.shared.agreed.lock();
-            if agreed.is_none() {
-                *agreed = Some(row.clone());
-            }
+        if let Some(row) = cache.rows.get(&model::apart::shards_row()) {
+            self.shared.agreed.lock().clone_from(row);
         }
     }
 

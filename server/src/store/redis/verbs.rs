@@ -1,5 +1,7 @@
 //! A verb from its command to its answer: where its rows are, what is done after it, and what a lost answer means.
 
+use tenure_shared::Term;
+
 use super::{
     engine::{Done, Engine, STRIPES},
     pending::STEP,
@@ -63,8 +65,13 @@ impl Engine {
 
     async fn finish(&self, command: &Command, done: Done, until: Mono) -> Stamped {
         let Done { mut stamped, after, doubtful } = done;
-        if matches!(stamped.reply, Err(Error::Tombstoned(_) | Error::Disagreement { .. } | Error::Conflict(_))) {
-            // The store may be another one than before: what was agreed in it is read again.
+        let forgotten = match &stamped.reply {
+            Err(Error::Tombstoned(_) | Error::Disagreement { .. } | Error::Conflict(_) | Error::Unavailable(_)) => true,
+            Err(Error::Fenced { term, .. }) => *term == Term(0),
+            _ => false,
+        };
+        if forgotten {
+            // The store may have forgotten what it was: what was agreed in it is read again.
             *self.shared.agreed.lock() = None;
         }
         if doubtful

@@ -6,7 +6,10 @@ use super::event::{Call, Effect, Event, Times};
 use crate::{
     link,
     runtime::{Clock, Shutdown, Wall},
-    store::{Claim, Command, Error, Fence, Key, MemberInfo, Reply, Store, model::AGREED_SHARDS},
+    store::{
+        Claim, Command, Error, Fence, Key, MemberInfo, Reply, Store,
+        model::{AGREED_LINKS, AGREED_SHARDS},
+    },
 };
 
 /// Claims read at once.
@@ -28,7 +31,7 @@ pub(super) fn constants(shards: u32) -> [(&'static str, String); 3] {
     [
         (AGREED_SHARDS, shards.to_string()),
         ("id-hash version", ID_HASH_VERSION.to_string()),
-        ("link protocol", link::net::PROTOCOL.to_string()),
+        (AGREED_LINKS, link::net::PROTOCOL.to_string()),
     ]
 }
 
@@ -109,6 +112,17 @@ impl Caller {
                     Ok(_) | Err(Error::Fenced { .. }) => Event::Released { shard, term },
                     Err(error) => failed(Call::Release(shard), &error),
                 }
+            }
+            Effect::Publish { shard, incarnation, term } => {
+                let fence = Fence::new(Key::shard(shard), incarnation, term);
+                match self.ask(Command::Publish { fence }).await {
+                    Err(Error::Fenced { .. }) => return Event::Fenced { shard, term },
+                    Err(error) => {
+                        tracing::warn!(%shard, %error, "a route could not be published; the next check finds it");
+                    }
+                    Ok(_) => {}
+                }
+                Event::Tick
             }
             Effect::Deregister { incarnation } => {
                 if let Err(error) = self.ask(Command::Deregister { incarnation }).await {

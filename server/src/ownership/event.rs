@@ -137,6 +137,8 @@ pub enum Effect {
     Acquire { shard: ShardId, caller: IncarnationId, seen: Seen, floor: Term },
     /// Give a claim up.
     Release { shard: ShardId, incarnation: IncarnationId, term: Term },
+    /// Publish the route of a held shard again: the store does not have it.
+    Publish { shard: ShardId, incarnation: IncarnationId, term: Term },
     /// Write this node's own tombstone.
     Deregister { incarnation: IncarnationId },
 }

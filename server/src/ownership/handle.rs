@@ -240,4 +240,8 @@ impl Directory for Ownership {
         // When the mailbox is full a refresh is among what waits, or the next heartbeat is one.
         drop(self.0.requests.try_send(Request::Refresh));
     }
+
+    fn look_for(&self, shard: ShardId) {
+        self.wanted(shard);
+    }
 }

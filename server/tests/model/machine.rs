@@ -116,6 +116,7 @@ pub fn command(node: &str, effect: &Effect, register: &IncarnationId) -> Command
             Command::Acquire { key: Key::shard(shard), caller, seen, floor }
         }
         Effect::Release { shard, incarnation, term } => Command::Release { fence: fence(shard, &incarnation, term) },
+        Effect::Publish { shard, incarnation, term } => Command::Publish { fence: fence(shard, &incarnation, term) },
         Effect::Deregister { incarnation } => Command::Deregister { incarnation },
     }
 }
@@ -144,7 +145,8 @@ pub fn event(effect: &Effect, command: &Command, sent: Mono, at: Wall, answer: &
         }
         (Effect::Acquire { caller, .. }, Err(Error::Tombstoned(_))) => Event::Gone { incarnation: caller },
         (Effect::Release { shard, term, .. }, Ok(_) | Err(Error::Fenced { .. })) => Event::Released { shard, term },
-        (Effect::Deregister { .. }, _) => Event::Tick,
+        (Effect::Publish { shard, term, .. }, Err(Error::Fenced { .. })) => Event::Fenced { shard, term },
+        (Effect::Publish { .. } | Effect::Deregister { .. }, _) => Event::Tick,
         (effect, _) => failed(&effect),
     }
 }
@@ -161,6 +163,6 @@ pub fn failed(effect: &Effect) -> Event {
         Effect::Tell { .. } => Call::Status,
         Effect::Acquire { shard, .. } => Call::Acquire(shard),
         Effect::Release { shard, .. } => Call::Release(shard),
-        Effect::Deregister { .. } => return Event::Tick,
+        Effect::Publish { .. } | Effect::Deregister { .. } => return Event::Tick,
     })
 }

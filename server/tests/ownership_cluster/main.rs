@@ -275,6 +275,30 @@ async fn a_store_that_forgot_everything_takes_commits_again_and_has_a_new_life_o
 }
 
 #[tokio::test]
+async fn routes_that_the_store_lost_are_published_again_and_gateways_find_the_owners() {
+    // A failover between a claim and its route.
+    let mut world = World::with(&["a", "b"]).await;
+    world.forget("route");
+    let terms: Vec<_> = world.nodes.iter().map(Node::terms).collect();
+    world.start("g", "1", 0, &["gateway"]).await;
+    assert!(world.node("g").ownership.owner(ShardId(0)).is_none(), "it is lost");
+    // Who asks for one shard gets it from the claim, at once.
+    world.node("g").ownership.look_for(ShardId(7));
+    world.run(STEP).await;
+    assert!(world.node("g").ownership.owner(ShardId(7)).is_some_and(|owner| owner.address.is_some()));
+    world.run(Duration::from_secs(12)).await;
+    let g = world.node("g").ownership.clone();
+    for (node, terms) in world.nodes.iter().zip(terms) {
+        assert_eq!(node.terms(), terms, "nothing was taken anew");
+        for (shard, term) in terms {
+            let known = g.owner(shard).expect("found");
+            assert_eq!((known.term, known.address.as_deref()), (term, Some(&*format!("{}:7779", node.name))));
+        }
+    }
+    assert_eq!(world.node("g").store.routes(0).await.expect("routes").1.len(), SHARDS as usize);
+}
+
+#[tokio::test]
 async fn a_node_whose_store_became_another_clusters_stops() {
     let mut world = World::with(&["a"]).await;
     world.forget("");

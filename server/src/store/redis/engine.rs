@@ -44,6 +44,8 @@ pub(super) struct Shared {
     pub(super) agreed: Mutex<Option<Vec<u8>>>,
     /// One publisher of routes at a time, so that many claims are published in one step.
     pub(super) publishing: tokio::sync::Mutex<()>,
+    /// Told when a connection is made: the servers are looked at again.
+    pub(super) connected: Arc<tokio::sync::Notify>,
     /// Commands of one slot keep the order in which they came.
     pub(super) order: Vec<tokio::sync::Mutex<()>>,
 }
@@ -59,6 +61,7 @@ impl Shared {
             pending: Pending::default(),
             agreed: Mutex::default(),
             publishing: tokio::sync::Mutex::default(),
+            connected: Arc::default(),
             order: (0..STRIPES).map(|_| tokio::sync::Mutex::default()).collect(),
         }
     }
@@ -162,7 +165,7 @@ impl Engine {
             return match script::applied(&answer) {
                 Ok(true) => Ok((stamped, after)),
                 Ok(false) => Err(Again::Conflict),
-                Err(error) => Err(Again::Fault(Fault::Lasting(error.to_string()))),
+                Err(error) => Err(Again::Fault(Fault::of(error))),
             };
         }
         Err(Again::Fault(Fault::Lasting(format!("a command of {home} needed rows {ROUNDS} times over"))))
@@ -200,7 +203,7 @@ impl Engine {
         }
         let calls = slots.iter().map(|(tag, needs)| async move {
             let answer = self.link.call(&self.shared.read, &script::read(tag, needs), until).await?;
-            script::found(needs, answer).map_err(|error| Fault::Lasting(error.to_string()))
+            script::found(needs, answer).map_err(Fault::of)
         });
         for (tag, found) in slots.keys().zip(together(calls.collect()).await) {
             let found = found?;
@@ -218,7 +221,7 @@ impl Engine {
 }
 
 /// Waits for all of these, which are under way at the same time; their answers in order.
-async fn together<T>(calls: Vec<impl Future<Output = T>>) -> Vec<T> {
+pub(super) async fn together<T>(calls: Vec<impl Future<Output = T>>) -> Vec<T> {
     let mut calls: Vec<Result<T, Pin<Box<_>>>> = calls.into_iter().map(|call| Err(Box::pin(call))).collect();
     std::future::poll_fn(move |context| {
         let mut waiting = false;

@@ -8,7 +8,7 @@
 //! | `router` | which node has a room, and the links to all nodes |
 //! | `task`, `reader` | the connection's own task: reads, times, effects |
 //! | `state` | what the protocol does, without I/O |
-//! | `sessions`, `auth` | resume tokens, login tokens |
+//! | `sessions`, `auth`, `secret` | resume tokens, login tokens, what guests' tokens are signed with |
 //! | `ring`, `rate`, `tables` | unsaved messages, rate limits, name tables of several builds of a game |
 //!
 //! What is not here: a game's types. Payloads and component values are bytes whose form alone is checked.
@@ -27,6 +27,7 @@ mod rate;
 mod reader;
 mod ring;
 mod router;
+mod secret;
 mod sessions;
 mod slab;
 mod state;
@@ -49,16 +50,9 @@ use crate::{
     config::GatewayConfig,
     link::{Dial, Directory},
     runtime::{Clock, Rng, Shutdown, Tasks, net::Listener, tasks::Kind},
-    store::{Command, Reply},
 };
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use conn::Conn;
 use slab::Slab;
-
-/// Name of the agreement that holds the cluster's secret for guest tokens.
-const GUEST_SECRET: &str = "guest-secret";
-/// How often it is proposed again: a store that forgot it gets it back, so that guests' tokens go on being worth something.
-const GUEST_SECRET_EVERY: Duration = Duration::from_secs(10);
 
 /// What a gateway is made of.
 pub struct GatewayParts {
@@ -152,9 +146,9 @@ impl Gateway {
 async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
     let GatewayParts { config, auth, unsaved, server, region, directory, dial, store, clock, rng, tasks, assets } =
         parts;
-    let secret = guest_secret(&store, &rng).await?;
+    let secret = secret::agree(&store, &rng).await?;
     let auth = auth::Auth::new(&auth, config.guests, secret.as_bytes())?;
-    let keeping = keep_guest_secret(store.clone(), secret, clock.clone(), tasks.shutdown().clone());
+    let keeping = secret::keep(store.clone(), secret, clock.clone(), tasks.shutdown().clone());
     tasks.spawn("gateway_secret", Kind::Job, keeping);
     let conns = Arc::new(Slab::<Conn>::new());
     let metrics = metrics::Metrics::new();
@@ -226,49 +220,4 @@ async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
         handshake: config.handshake_timeout,
         tasks,
     })
-}
-
-/// The secret that all gateways of the cluster sign guest tokens with: the first to start decides.
-async fn guest_secret(store: &StoreCalls, rng: &Rng) -> Result<String, Error> {
-    let mut bytes = [0; 32];
-    bytes[..16].copy_from_slice(&rng.next_u128().to_be_bytes());
-    bytes[16..].copy_from_slice(&rng.next_u128().to_be_bytes());
-    propose_guest_secret(store, URL_SAFE_NO_PAD.encode(bytes)).await
-}
-
-async fn propose_guest_secret(store: &StoreCalls, value: String) -> Result<String, Error> {
-    match store(Command::AgreeOrGet { name: GUEST_SECRET.to_owned(), value }).await.reply {
-        Ok(Reply::Agreed(secret)) => Ok(secret),
-        Ok(_) => Err(Error::Store("an answer of another verb came".to_owned())),
-        Err(error) => Err(Error::Store(error.to_string())),
-    }
-}
-
-/// Proposes the secret that this gateway signs with again and again, until the signal.
-async fn keep_guest_secret(store: StoreCalls, secret: String, clock: Clock, stop: Shutdown) {
-    let mut another = false;
-    loop {
-        tokio::select! {
-            biased;
-            () = stop.stopped() => return,
-            () = clock.sleep(GUEST_SECRET_EVERY) => {}
-        }
-        let answer = tokio::select! {
-            biased;
-            () = stop.stopped() => return,
-            answer = propose_guest_secret(&store, secret.clone()) => answer,
-        };
-        match answer {
-            Ok(agreed) if agreed != secret => {
-                if !std::mem::replace(&mut another, true) {
-                    tracing::error!(
-                        "the store forgot the guest secret and another gateway made a new one: guests of this gateway are strangers to \
-                         others until it is started anew"
-                    );
-                }
-            }
-            Ok(_) => another = false,
-            Err(error) => tracing::debug!(%error, "the guest secret is proposed again later"),
-        }
-    }
 }

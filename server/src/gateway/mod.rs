@@ -8,7 +8,7 @@
 //! | `router` | which node has a room, and the links to all nodes |
 //! | `task`, `reader` | the connection's own task: reads, times, effects |
 //! | `state` | what the protocol does, without I/O |
-//! | `sessions`, `auth` | resume tokens, login tokens |
+//! | `sessions`, `auth`, `secret` | resume tokens, login tokens, what guests' tokens are signed with |
 //! | `ring`, `rate`, `tables` | unsaved messages, rate limits, name tables of several builds of a game |
 //!
 //! What is not here: a game's types. Payloads and component values are bytes whose form alone is checked.
@@ -28,6 +28,7 @@ mod rate;
 mod reader;
 mod ring;
 mod router;
+mod secret;
 mod sessions;
 mod slab;
 mod state;
@@ -36,7 +37,7 @@ mod tables;
 mod task;
 mod upgrade;
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use tenure_shared::msgpack;
 use tokio::net::TcpListener;
@@ -50,14 +51,9 @@ use crate::{
     config::GatewayConfig,
     link::{Dial, Directory},
     runtime::{Clock, Rng, Shutdown, Tasks, net::Listener, tasks::Kind},
-    store::{Command, Reply},
 };
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use conn::Conn;
 use slab::Slab;
-
-/// Name of the agreement that holds the cluster's secret for guest tokens.
-const GUEST_SECRET: &str = "guest-secret";
 
 /// What a gateway is made of.
 pub struct GatewayParts {
@@ -151,8 +147,10 @@ impl Gateway {
 async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
     let GatewayParts { config, auth, unsaved, server, region, directory, dial, store, clock, rng, tasks, assets } =
         parts;
-    let secret = guest_secret(&store, &rng).await?;
+    let secret = secret::agree(&store, &rng).await?;
     let auth = auth::Auth::new(&auth, config.guests, secret.as_bytes())?;
+    let keeping = secret::keep(store.clone(), secret, clock.clone(), tasks.shutdown().clone());
+    tasks.spawn("gateway_secret", Kind::Job, keeping);
     let conns = Arc::new(Slab::<Conn>::new(rng.next_u64() as u32));
     let metrics = metrics::Metrics::new();
     let shared = Arc::new(fanout::Shared {
@@ -176,7 +174,7 @@ async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
         let run = tokio::task::coop::unconstrained(lane.run(tasks.shutdown().clone()));
         tasks.spawn("gateway_fanout", Kind::Essential, run);
     }
-    let millis = |d: std::time::Duration| u32::try_from(d.as_millis()).unwrap_or(u32::MAX);
+    let millis = |d: Duration| u32::try_from(d.as_millis()).unwrap_or(u32::MAX);
     let site = Arc::new(task::Site {
         rules: state::Rules {
             server,
@@ -223,17 +221,4 @@ async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
         handshake: config.handshake_timeout,
         tasks,
     })
-}
-
-/// The secret that all gateways of the cluster sign guest tokens with: the first to start decides.
-async fn guest_secret(store: &StoreCalls, rng: &Rng) -> Result<String, Error> {
-    let mut bytes = [0; 32];
-    bytes[..16].copy_from_slice(&rng.next_u128().to_be_bytes());
-    bytes[16..].copy_from_slice(&rng.next_u128().to_be_bytes());
-    let proposal = Command::AgreeOrGet { name: GUEST_SECRET.to_owned(), value: URL_SAFE_NO_PAD.encode(bytes) };
-    match store(proposal).await.reply {
-        Ok(Reply::Agreed(secret)) => Ok(secret),
-        Ok(_) => Err(Error::Store("an answer of another verb came".to_owned())),
-        Err(error) => Err(Error::Store(error.to_string())),
-    }
 }

@@ -36,6 +36,13 @@ pub trait Directory: Send + Sync + 'static {
 
     /// What is known turned out to be old: it is read again soon. Cheap; calls in between count as one.
     fn refresh(&self);
+
+    /// Nobody is where this shard was looked for: who owns it is asked of the store itself, since what is published may be lost. Cheap, as
+    /// [`Directory::refresh`] is, and does that too.
+    fn look_for(&self, shard: ShardId) {
+        let _ = shard;
+        self.refresh();
+    }
 }
 
 /// Opens links.

@@ -1,11 +1,15 @@
 //! Carrying out the effects of the step machine against the store; the outcome of each is the next event.
 
-use tenure_shared::{IncarnationId, ShardId};
+use tenure_shared::{IncarnationId, ShardId, ids::ID_HASH_VERSION};
 
 use super::event::{Call, Effect, Event, Times};
 use crate::{
-    runtime::{Clock, Wall},
-    store::{Claim, Command, Error, Fence, Key, MemberInfo, Reply, Store},
+    link,
+    runtime::{Clock, Shutdown, Wall},
+    store::{
+        Claim, Command, Error, Fence, Key, MemberInfo, Reply, Store,
+        model::{AGREED_LINKS, AGREED_SHARDS},
+    },
 };
 
 /// Claims read at once.
@@ -16,6 +20,19 @@ pub(super) struct Caller {
     pub(super) store: Store,
     pub(super) clock: Clock,
     pub(super) times: Times,
+    pub(super) shards: u32,
+    /// Stops the node when the cluster has other constants than it.
+    pub(super) stop: Shutdown,
+}
+
+/// What a member and its cluster must have in common. Proposed in every life, before its registration: a store that forgot everything has
+/// the constants again before anything in it is claimed.
+pub(super) fn constants(shards: u32) -> [(&'static str, String); 3] {
+    [
+        (AGREED_SHARDS, shards.to_string()),
+        ("id-hash version", ID_HASH_VERSION.to_string()),
+        (AGREED_LINKS, link::net::PROTOCOL.to_string()),
+    ]
 }
 
 impl Caller {
@@ -32,6 +49,11 @@ impl Caller {
     }
 
     pub(super) async fn call(&self, effect: Effect, register: Option<(IncarnationId, MemberInfo)>) -> Event {
+        if matches!(effect, Effect::Register)
+            && let Err(error) = self.agree().await
+        {
+            return failed(Call::Register, &error);
+        }
         let (ttl, sent) = (self.times.ttl, self.clock.now());
         match effect {
             Effect::Register => {
@@ -107,6 +129,17 @@ impl Caller {
                     Err(error) => failed(Call::Release(shard), &error),
                 }
             }
+            Effect::Publish { shard, incarnation, term } => {
+                let fence = Fence::new(Key::shard(shard), incarnation, term);
+                match self.ask(Command::Publish { fence }).await {
+                    Err(Error::Fenced { .. }) => return Event::Fenced { shard, term },
+                    Err(error) => {
+                        tracing::warn!(%shard, %error, "a route could not be published; the next check finds it");
+                    }
+                    Ok(_) => {}
+                }
+                Event::Tick
+            }
             Effect::Deregister { incarnation } => {
                 if let Err(error) = self.ask(Command::Deregister { incarnation }).await {
                     tracing::warn!(%error, "deregistering failed; the lease will lapse");
@@ -114,6 +147,19 @@ impl Caller {
                 Event::Tick
             }
         }
+    }
+
+    /// Before a registration: the constants of the cluster. Another cluster's node has no business in this one.
+    async fn agree(&self) -> Result<(), Error> {
+        for (name, value) in constants(self.shards) {
+            let answer = self.ask(Command::Agree { name: name.to_owned(), value }).await;
+            if let Err(error @ Error::Disagreement { .. }) = &answer {
+                tracing::error!(%error, "the store is another cluster's now: the node stops");
+                self.stop.stop();
+            }
+            answer?;
+        }
+        Ok(())
     }
 
     async fn claims(&self, shards: Vec<ShardId>) -> Event {

@@ -11,7 +11,7 @@ use tenure_shared::{IncarnationId, ShardId};
 use tokio::{sync::oneshot, task::JoinSet};
 
 use super::{
-    call::Caller,
+    call::{Caller, constants},
     event::{Effect, Event, Phase, Times},
     handle::{Request, Shared, Table},
     options::{Held, LeaseThread, Options},
@@ -33,6 +33,7 @@ pub(super) struct Driver {
     info: MemberInfo,
     times: Times,
     shards: u32,
+    stop: Shutdown,
     state: State,
     /// The handles keep it alive; the driver ends with the last of them.
     shared: Weak<Shared>,
@@ -71,12 +72,13 @@ impl Driver {
         info: MemberInfo,
         options: &Options,
         shared: &Arc<Shared>,
+        stop: Shutdown,
     ) -> Self {
         let rooms = info.roles.iter().any(|role| role == ROOM);
         let state = State::new(options.times, options.shards, rooms, options.concurrent);
         let (times, shards, shared) = (options.times, options.shards, Arc::downgrade(shared));
         let (gave, sought, warned) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { store, clock, rng, info, times, shards, state, shared, gave, sought, warned }
+        Self { store, clock, rng, info, times, shards, stop, state, shared, gave, sought, warned }
     }
 
     fn incarnation(&self) -> Result<IncarnationId, Error> {
@@ -84,8 +86,11 @@ impl Driver {
         IncarnationId::new(&text).map_err(|error| Error::Invalid(error.to_string()))
     }
 
-    /// The first registration: what it met is the answer to `start`.
+    /// The constants of the cluster and the first registration: what they met is the answer to `start`.
     pub(super) async fn register(&self) -> Result<Event, Error> {
+        for (name, value) in constants(self.shards) {
+            self.store.agree(name, &value).await?;
+        }
         let (incarnation, sent) = (self.incarnation()?, self.clock.now());
         self.store.register(&incarnation, self.info.clone(), self.times.ttl).await?;
         Ok(Event::Registered { incarnation, sent })
@@ -98,7 +103,7 @@ impl Driver {
         thread: LeaseThread,
         tasks: &Tasks,
     ) -> Result<(), Error> {
-        let end = End { shared: self.shared.clone(), stop: tasks.shutdown().clone(), meant: false };
+        let end = End { shared: self.shared.clone(), stop: self.stop.clone(), meant: false };
         match thread {
             LeaseThread::Task => tasks.spawn("lease", Kind::Job, async move {
                 // Moved in as a whole, so that a panic or an abort drops it too.
@@ -327,7 +332,8 @@ impl Driver {
 
     /// Carries out one effect; its outcome is the next event.
     fn call(&self, effect: Effect) -> impl Future<Output = Event> + Send + 'static {
-        let caller = Caller { store: self.store.clone(), clock: self.clock.clone(), times: self.times };
+        let (store, clock, stop) = (self.store.clone(), self.clock.clone(), self.stop.clone());
+        let caller = Caller { store, clock, times: self.times, shards: self.shards, stop };
         let register = match effect {
             Effect::Register => self.incarnation().ok().map(|incarnation| (incarnation, self.info.clone())),
             _ => None,

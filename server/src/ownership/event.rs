@@ -143,6 +143,8 @@ pub enum Effect {
     Release { shard: ShardId, incarnation: IncarnationId, term: Term },
     /// Give a claim to another member; if that one is gone, give it up.
     Give { shard: ShardId, incarnation: IncarnationId, term: Term, to: IncarnationId, floor: Term },
+    /// Publish the route of a held shard again: the store does not have it.
+    Publish { shard: ShardId, incarnation: IncarnationId, term: Term },
     /// Write this node's own tombstone.
     Deregister { incarnation: IncarnationId },
 }

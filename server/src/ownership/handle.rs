@@ -6,7 +6,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use tenure_shared::{IncarnationId, ShardId, Term, ids::ID_HASH_VERSION};
+use tenure_shared::{IncarnationId, ShardId, Term};
 use tokio::sync::{oneshot, watch};
 
 use super::{
@@ -18,11 +18,9 @@ use super::{
 use crate::{
     link::{Address, Directory, Owner},
     runtime::{Clock, Mono, Rng, Tasks, mailbox},
-    store::{Error, Fence, MemberInfo, Store, model::AGREED_SHARDS},
+    store::{Error, Fence, MemberInfo, Store},
 };
 
-/// Version of the links between nodes, agreed on by a cluster.
-pub const LINK_PROTOCOL: u32 = 1;
 /// Most requests of handles waiting.
 const REQUESTS: usize = 1_024;
 
@@ -73,7 +71,7 @@ impl Ownership {
     /// and nobody holds; resolves when that is done. A node without the role `room` takes none.
     ///
     /// The heartbeat runs (on a thread of its own, see [`super::LeaseThread`]) until [`Ownership::leave`] or until the last handle is gone;
-    /// if it ends otherwise, the node is told to stop.
+    /// if it ends otherwise, or finds that the store has other constants (another cluster's, after it forgot this one's), the node is told to stop.
     ///
     /// # Errors
     /// [`Error::Disagreement`] when the cluster has other constants; what registering met; `Unavailable` when the node was told to stop.
@@ -85,10 +83,6 @@ impl Ownership {
         info: MemberInfo,
         tasks: &Tasks,
     ) -> Result<Self, Error> {
-        store.agree(AGREED_SHARDS, &options.shards.to_string()).await?;
-        store.agree("id-hash version", &ID_HASH_VERSION.to_string()).await?;
-        store.agree("link protocol", &LINK_PROTOCOL.to_string()).await?;
-
         let (requests, inbox) = mailbox::channel("ownership", REQUESTS);
         let (changes, mut changed) = watch::channel(0);
         let shared = Arc::new(Shared {
@@ -100,7 +94,7 @@ impl Ownership {
             views: watch::channel(0).0,
             requests,
         });
-        let driver = Driver::new(store, clock, rng, info, &options, &shared);
+        let driver = Driver::new(store, clock, rng, info, &options, &shared, tasks.shutdown().clone());
         // The first register here, so that a refusal is the answer to `start`.
         let first = driver.register().await?;
         driver.spawn(inbox, first, options.thread, tasks)?;
@@ -263,5 +257,9 @@ impl Directory for Ownership {
     fn refresh(&self) {
         // When the mailbox is full a refresh is among what waits, or the next heartbeat is one.
         drop(self.0.requests.try_send(Request::Refresh));
+    }
+
+    fn look_for(&self, shard: ShardId) {
+        self.wanted(shard);
     }
 }

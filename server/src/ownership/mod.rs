@@ -30,7 +30,7 @@ mod view;
 mod tests;
 
 pub use event::Times;
-pub use handle::{LINK_PROTOCOL, Ownership};
+pub use handle::Ownership;
 pub use options::{Held, LeaseThread, Options};
 pub use view::{Owned, View};
 

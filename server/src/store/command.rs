@@ -40,13 +40,15 @@ pub enum Command {
     Transfer { fence: Fence, to: IncarnationId, package: u64, manifest: Vec<(RoomId, u64)>, floor: Term },
     /// Gives a claim up; its term stays. → [`Reply::Done`]
     Release { fence: Fence },
+    /// Publishes the route of a claim that is held again, where it is lost or older. → [`Reply::Done`]
+    Publish { fence: Fence },
     /// One claim. → [`Reply::Claim`]
     Claim { key: Key },
     /// The claims of these keys (at most 1,000) in their order; keys that nobody ever claimed are left out. → [`Reply::Claims`]
     Claims { keys: Vec<Key> },
     /// Routes changed since the counter, at most 1,000; a counter of 0 gives all. → [`Reply::Routes`]
     Routes { since: u64 },
-    /// Agrees on a constant: the first writer decides. → [`Reply::Agreed`]; another value: [`Error::Disagreement`]
+    /// Agrees on a constant: the first writer decides (of `model::AGREED_LINKS` anew when no member lives any more). → [`Reply::Agreed`]; another value: [`Error::Disagreement`]
     Agree { name: String, value: String },
     /// As `Agree`, but gives the agreed value instead of an error (the cluster's guest-token secret). → [`Reply::Agreed`]
     AgreeOrGet { name: String, value: String },
@@ -125,6 +127,7 @@ impl Command {
                 | Command::Members
                 | Command::Deregister { .. }
                 | Command::Acquire { .. }
+                | Command::Publish { .. }
                 | Command::Claim { .. }
                 | Command::Claims { .. }
                 | Command::Routes { .. }

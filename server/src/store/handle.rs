@@ -152,6 +152,11 @@ impl Store {
         verb!(self, Command::Release { fence: fence.clone() }, Reply::Done => ())
     }
 
+    /// Publishes the route of a held claim again, where it is lost or older; [`Error::Fenced`] when it is held no more.
+    pub async fn publish(&self, fence: &Fence) -> Result<(), Error> {
+        verb!(self, Command::Publish { fence: fence.clone() }, Reply::Done => ())
+    }
+
     /// One claim.
     pub async fn claim(&self, key: &Key) -> Result<Option<Claim>, Error> {
         verb!(self, Command::Claim { key: key.clone() }, Reply::Claim(claim) => claim)

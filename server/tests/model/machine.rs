@@ -120,6 +120,7 @@ pub fn command(node: &str, effect: &Effect, register: &IncarnationId) -> Command
             let fence = fence(shard, &incarnation, term);
             Command::Transfer { fence, to, package: 0, manifest: Vec::new(), floor }
         }
+        Effect::Publish { shard, incarnation, term } => Command::Publish { fence: fence(shard, &incarnation, term) },
         Effect::Deregister { incarnation } => Command::Deregister { incarnation },
     }
 }
@@ -150,7 +151,8 @@ pub fn event(effect: &Effect, command: &Command, sent: Mono, at: Wall, answer: &
         (Effect::Release { shard, term, .. }, Ok(_) | Err(Error::Fenced { .. })) => Event::Released { shard, term },
         (Effect::Give { shard, term, to, .. }, Ok(Reply::Granted(new))) => Event::Given { shard, term, to, new },
         (Effect::Give { shard, term, .. }, Err(Error::Fenced { .. })) => Event::Released { shard, term },
-        (Effect::Deregister { .. }, _) => Event::Tick,
+        (Effect::Publish { shard, term, .. }, Err(Error::Fenced { .. })) => Event::Fenced { shard, term },
+        (Effect::Publish { .. } | Effect::Deregister { .. }, _) => Event::Tick,
         (effect, _) => failed(&effect),
     }
 }
@@ -167,6 +169,6 @@ pub fn failed(effect: &Effect) -> Event {
         Effect::Tell { .. } => Call::Status,
         Effect::Acquire { shard, .. } => Call::Acquire(shard),
         Effect::Release { shard, .. } | Effect::Give { shard, .. } => Call::Release(shard),
-        Effect::Deregister { .. } => return Event::Tick,
+        Effect::Publish { .. } | Effect::Deregister { .. } => return Event::Tick,
     })
 }

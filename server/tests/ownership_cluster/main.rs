@@ -13,7 +13,7 @@ use tenure::{
     link::Directory as _,
     ownership::{LeaseThread, Options, Ownership},
     runtime::Rng,
-    store::{Batch, Error},
+    store::{Batch, Error, model::AGREED_SHARDS},
 };
 use tenure_shared::{ShardId, Term};
 
@@ -251,6 +251,65 @@ async fn a_shard_that_was_released_is_taken_at_once_when_somebody_asks() {
     world.node("b").ownership.wanted(shard);
     world.run(STEP).await;
     assert!(world.node("b").ownership.fence(shard).is_some());
+}
+
+#[tokio::test]
+async fn a_store_that_forgot_everything_takes_commits_again_and_has_a_new_life_of_each() {
+    // LESSONS C27: an emptied store has no agreements either, without which nothing is ever committed.
+    let mut world = World::with(&["a", "b", "c"]).await;
+    let late: Vec<_> = world.nodes.iter().map(|node| world.fences(&node.name)).collect();
+    let lives: Vec<_> = world.nodes.iter().map(Node::life).collect();
+    world.forget("");
+    for (node, fences) in world.nodes.iter().zip(&late) {
+        let refused = node.store.commit(&fences[0], SHARDS, 1, Batch::default()).await;
+        assert!(refused.as_ref().is_err_and(Error::may_retry), "nobody's fault: {refused:?}");
+    }
+    world.run(Duration::from_secs(20)).await;
+    assert_eq!(world.owned(), SHARDS as usize);
+    for (node, life) in world.nodes.iter().zip(lives) {
+        assert_ne!(node.life(), life, "leases that were forgotten are over");
+        for fence in world.fences(&node.name) {
+            node.store.commit(&fence, SHARDS, 1, Batch::default()).await.expect("commits");
+        }
+    }
+    for (node, fences) in world.nodes.iter().zip(late) {
+        let refused = node.store.commit(&fences[0], SHARDS, 2, Batch::default()).await;
+        assert!(matches!(refused, Err(Error::Fenced { .. })), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn routes_that_the_store_lost_are_published_again_and_gateways_find_the_owners() {
+    // A failover between a claim and its route.
+    let mut world = World::with(&["a", "b"]).await;
+    world.forget("route");
+    let terms: Vec<_> = world.nodes.iter().map(Node::terms).collect();
+    world.start("g", "1", 0, &["gateway"]).await;
+    assert!(world.node("g").ownership.owner(ShardId(0)).is_none(), "it is lost");
+    // Who asks for one shard gets it from the claim, at once.
+    world.node("g").ownership.look_for(ShardId(7));
+    world.run(STEP).await;
+    assert!(world.node("g").ownership.owner(ShardId(7)).is_some_and(|owner| owner.address.is_some()));
+    world.run(Duration::from_secs(12)).await;
+    let g = world.node("g").ownership.clone();
+    for (node, terms) in world.nodes.iter().zip(terms) {
+        assert_eq!(node.terms(), terms, "nothing was taken anew");
+        for (shard, term) in terms {
+            let known = g.owner(shard).expect("found");
+            assert_eq!((known.term, known.address.as_deref()), (term, Some(&*format!("{}:7779", node.name))));
+        }
+    }
+    assert_eq!(world.node("g").store.routes(0).await.expect("routes").1.len(), SHARDS as usize);
+}
+
+#[tokio::test]
+async fn a_node_whose_store_became_another_clusters_stops() {
+    let mut world = World::with(&["a"]).await;
+    world.forget("");
+    world.node("a").store.agree(AGREED_SHARDS, "48").await.expect("the other cluster agrees");
+    world.run(Duration::from_secs(5)).await;
+    assert!(world.node("a").tasks.shutdown().is_stopped());
+    assert_eq!((world.owned(), world.node("a").store.routes(0).await.expect("routes").1), (0, vec![]));
 }
 
 #[tokio::test]

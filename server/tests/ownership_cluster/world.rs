@@ -10,10 +10,14 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tenure::{
     ownership::{LeaseThread, Options, Ownership, Times},
     runtime::{Clock, ManualClock, Rng, Shutdown, Tasks, Wall},
-    store::{self, Backend, BoxFuture, Command, Error, Fence, MemberInfo, Memory, Stamped, Store},
+    store::{
+        Backend, BoxFuture, Command, Error, Fence, MemberInfo, Stamped, Store,
+        model::{self, Rules},
+    },
 };
 use tenure_shared::{IncarnationId, ShardId, Term};
 
@@ -24,9 +28,21 @@ pub(crate) const STEP: Duration = Duration::from_millis(50);
 /// How often everybody may run between two moves of the clocks.
 const TURNS: usize = 300;
 
+/// The store: the rules over rows that a test may lose.
+struct Rows {
+    clock: Clock,
+    rows: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+}
+
+impl Rows {
+    fn execute(&self, command: Command) -> Stamped {
+        model::apply(&mut *self.rows.lock(), &Rules::default(), self.clock.wall(), command)
+    }
+}
+
 /// One node's way to the store, which can be cut.
 struct Way {
-    store: Arc<Memory>,
+    store: Arc<Rows>,
     cut: Arc<AtomicBool>,
 }
 
@@ -35,7 +51,7 @@ impl Backend for Way {
         if self.cut.load(Ordering::SeqCst) {
             return Box::pin(ready(Stamped { at: Wall(0), reply: Err(Error::Unavailable("cut".to_owned())) }));
         }
-        self.store.execute(command)
+        Box::pin(ready(self.store.execute(command)))
     }
 }
 
@@ -68,7 +84,7 @@ impl Node {
 
 pub(crate) struct World {
     hand: ManualClock,
-    store: Arc<Memory>,
+    store: Arc<Rows>,
     pub(crate) nodes: Vec<Node>,
     /// Highest term that acted, per shard.
     highest: BTreeMap<ShardId, Term>,
@@ -77,7 +93,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Self {
         let (clock, hand) = Clock::manual(START);
-        let store = Arc::new(Memory::new(clock, store::model::Rules::default()));
+        let store = Arc::new(Rows { clock, rows: Mutex::default() });
         Self { hand, store, nodes: Vec::new(), highest: BTreeMap::new() }
     }
 
@@ -123,6 +139,11 @@ impl World {
     /// As kill -9.
     pub(crate) fn kill(&mut self, name: &str) {
         self.nodes.retain(|node| node.name != name);
+    }
+
+    /// The store forgets all rows whose keys begin so; with an empty text everything.
+    pub(crate) fn forget(&self, prefix: &str) {
+        self.store.rows.lock().retain(|key, _| !key.starts_with(prefix.as_bytes()));
     }
 
     /// As SIGCONT: all the time that passed is seen at once.

@@ -1,13 +1,17 @@
 //! A Cluster: a slot that moves while its shard commits, and a primary that dies.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
+use tenure::store::RedisOptions;
 use tenure_shared::Term;
 
-use super::{SHARDS, TTL, again, batch, options, owner, redis, room};
+use super::{SHARDS, TTL, again, batch, options, owner, redis, register, room, shard};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_that_moves_while_its_shard_commits_loses_and_doubles_nothing() {
@@ -17,7 +21,7 @@ async fn a_slot_that_moves_while_its_shard_commits_loses_and_doubles_nothing() {
     }
     let cluster = Arc::new(redis::Cluster::start());
     let store = redis::open(&cluster.url(), options());
-    let fence = again("owner", async || Ok(owner(&store, "a#1", 1).await)).await;
+    let fence = again("owner", async || owner(&store, "a#1", 1).await).await;
     let moved = Arc::new(AtomicBool::new(false));
     let moving = {
         let (cluster, moved) = (cluster.clone(), moved.clone());
@@ -48,7 +52,7 @@ async fn a_primary_of_a_cluster_that_dies_is_followed_by_its_replica() {
     }
     let mut cluster = redis::Cluster::start();
     let store = redis::open(&cluster.url(), options());
-    let fence = again("owner", async || Ok(owner(&store, "a#1", 1).await)).await;
+    let fence = again("owner", async || owner(&store, "a#1", 1).await).await;
     again("first", async || store.commit(&fence, SHARDS, 1, batch(&fence, 1, 10)).await).await;
     let slot = cluster.slot("{tenure:s1}:rows").to_string();
     let held = |server: &redis::Server| server.call(&["CLUSTER", "COUNTKEYSINSLOT", &slot]).trim() != ":0";
@@ -62,4 +66,43 @@ async fn a_primary_of_a_cluster_that_dies_is_followed_by_its_replica() {
         again("acquire", async || store.acquire(fence.key(), fence.incarnation(), seen.clone(), fence.term()).await)
             .await;
     again("commit", async || store.commit(&anew, SHARDS, 1, batch(&anew, 2, 10)).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_are_granted_and_leases_kept_while_the_server_of_the_routes_stands_still() {
+    // Routes are hints: they are published when there is somebody to publish them to.
+    if !redis::available() {
+        return;
+    }
+    let cluster =
+        redis::Cluster::with(&["--cluster-replica-no-failover", "yes", "--cluster-require-full-coverage", "no"]);
+    let deadline = Duration::from_secs(4);
+    let store = redis::open(&cluster.url(), RedisOptions { deadline, ..options() });
+    let member = again("register", async || register(&store, "a#1").await).await;
+    let routes = cluster.primary_of("{tenure:routes}:rows");
+    for needed in ["{tenure:members}:rows", "{tenure:s0}:rows", "{tenure:s1}:rows"] {
+        assert_ne!(cluster.primary_of(needed).port, routes.port, "{needed}");
+    }
+    routes.pause();
+    let start = Instant::now();
+    let keys = [shard(0), shard(1)];
+    let (one, two) =
+        tokio::join!(store.acquire(&keys[0], &member, None, Term(0)), store.acquire(&keys[1], &member, None, Term(0)),);
+    let fences = [one.expect("granted"), two.expect("granted")];
+    store.heartbeat(&member, TTL, Term(0)).await.expect("beats");
+    assert!(start.elapsed() < deadline / 2, "nobody waited for the routes: {:?}", start.elapsed());
+    routes.resume();
+    let known = || async {
+        again("beat", async || store.heartbeat(&member, TTL, Term(0)).await).await;
+        again("routes", async || store.routes(0).await).await.1
+    };
+    let start = Instant::now();
+    let mut found = known().await;
+    while found.len() < 2 {
+        assert!(start.elapsed() < Duration::from_secs(60), "{found:?}");
+        found = known().await;
+    }
+    found.sort_by(|a, b| a.key.cmp(&b.key));
+    let terms: Vec<_> = found.iter().map(|route| (route.key.clone(), route.term)).collect();
+    assert_eq!(terms, fences.map(|fence| (fence.key().clone(), fence.term())));
 }

@@ -40,7 +40,7 @@ fn shard(n: u32) -> Key {
     Key::shard(ShardId(n))
 }
 
-async fn register(store: &Store, text: &str) -> IncarnationId {
+async fn register(store: &Store, text: &str) -> Result<IncarnationId, Error> {
     let info = MemberInfo {
         node: text.to_owned(),
         roles: vec!["room".to_owned()],
@@ -50,15 +50,16 @@ async fn register(store: &Store, text: &str) -> IncarnationId {
         public_url: String::new(),
         zone_data: String::new(),
     };
-    store.register(&name(text), info, TTL).await.expect("registers");
-    name(text)
+    store.register(&name(text), info, TTL).await?;
+    Ok(name(text))
 }
 
-/// A member that holds a shard.
-async fn owner(store: &Store, text: &str, n: u32) -> Fence {
-    store.agree(AGREED_SHARDS, &SHARDS.to_string()).await.expect("agrees");
-    let caller = register(store, text).await;
-    store.acquire(&shard(n), &caller, None, Term(0)).await.expect("acquires")
+/// A member that holds a shard. May be repeated.
+async fn owner(store: &Store, text: &str, n: u32) -> Result<Fence, Error> {
+    store.agree(AGREED_SHARDS, &SHARDS.to_string()).await?;
+    let caller = register(store, text).await?;
+    let seen = store.claim(&shard(n)).await?.map(|claim| (claim.holder, claim.term));
+    store.acquire(&shard(n), &caller, seen, Term(0)).await
 }
 
 /// A room of a shard.

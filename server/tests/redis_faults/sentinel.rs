@@ -1,6 +1,7 @@
 //! A primary under Sentinel: a failover that loses the last writes, and a primary that becomes a replica.
 
-use tenure::store::Error;
+use metrics_exporter_prometheus::PrometheusBuilder;
+use tenure::store::{Error, RedisOptions};
 use tenure_shared::Term;
 
 use super::{SHARDS, TTL, again, batch, options, owner, redis, room, shard};
@@ -13,7 +14,7 @@ async fn h2_a_failover_that_forgets_a_claim_repeats_no_term() {
     }
     let mut sentinels = redis::Sentinels::start(&[]);
     let store = redis::open(&sentinels.url(), options());
-    let fence = again("owner", async || Ok(owner(&store, "a#1", 1).await)).await;
+    let fence = again("owner", async || owner(&store, "a#1", 1).await).await;
     again("first", async || store.commit(&fence, SHARDS, 1, batch(&fence, 1, 10)).await).await;
     redis::until("the replicas have it", || {
         let slots = |server: &redis::Server| server.call(&["HLEN", "{tenure:s1}:rows"]);
@@ -50,7 +51,7 @@ async fn a_primary_that_became_a_replica_is_left_for_the_new_one() {
     }
     let sentinels = redis::Sentinels::start(&["--min-replicas-to-write", "1"]);
     let store = redis::open(&sentinels.url(), options());
-    let fence = again("owner", async || Ok(owner(&store, "a#1", 1).await)).await;
+    let fence = again("owner", async || owner(&store, "a#1", 1).await).await;
     let former = sentinels.servers[0].port;
     sentinels.fail_over();
     let now = sentinels.failed_over(former);
@@ -59,4 +60,23 @@ async fn a_primary_that_became_a_replica_is_left_for_the_new_one() {
     again("commit", async || store.commit(&fence, SHARDS, 1, batch(&fence, 1, 10)).await).await;
     assert_ne!(now, former);
     assert_eq!(sentinels.at(now).call(&["EXISTS", &format!("{{tenure:s1}}:room:{}", room(1))]), ":1\r\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_became_the_primary_and_is_not_fit_for_it_is_an_alarm() {
+    if !redis::available() {
+        return;
+    }
+    let metrics = PrometheusBuilder::new().install_recorder().expect("the only one of this process");
+    let sentinels = redis::Sentinels::start(&[]);
+    sentinels.servers[0].call(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    let store = redis::open(&sentinels.url(), RedisOptions { accept_loss: false, ..options() });
+    let fence = again("owner", async || owner(&store, "a#1", 1).await).await;
+    redis::until("the servers were looked at", || metrics.render().contains("tenure_store_unfit 0"));
+    let former = sentinels.servers[0].port;
+    sentinels.fail_over();
+    sentinels.failed_over(former);
+    redis::until("the former primary is a replica", || sentinels.at(former).call(&["ROLE"]).contains("slave"));
+    again("the node goes on", async || store.heartbeat(fence.incarnation(), TTL, Term(0)).await).await;
+    redis::until("it is an alarm", || metrics.render().contains("tenure_store_unfit 1"));
 }

@@ -100,7 +100,7 @@ impl Router {
         match self.route(shard) {
             Some(route) => self.to(&route.address),
             None => {
-                self.directory.refresh();
+                self.directory.look_for(shard);
                 None
             }
         }
@@ -148,7 +148,9 @@ impl Router {
             _ => hints.wrong(shard, &by.address),
         }
         drop(hints);
-        self.directory.refresh();
+        if shard.0 < self.directory.shards() {
+            self.directory.look_for(shard);
+        }
     }
 
     fn ended(&self, link: Arc<Link>) {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tenure_shared::IncarnationId;
+use tenure_shared::{IncarnationId, ShardId, Term};
 
 use super::State;
 use crate::{
@@ -38,6 +38,8 @@ pub(super) struct Peers {
     seen_before: bool,
     /// Where to read routes on from.
     counter: u64,
+    /// The routes of a reading of all of them that is under way.
+    all: Option<BTreeMap<ShardId, Term>>,
     pub(super) next_poll: Mono,
     refreshed: Mono,
     /// When members were last read.
@@ -53,6 +55,7 @@ impl Peers {
         self.members_read = false;
         self.routes_read = false;
         self.counter = 0;
+        self.all = None;
         self.beats.clear();
     }
 
@@ -191,6 +194,12 @@ impl State {
         if since != self.peers.counter {
             return;
         }
+        if since == 0 {
+            self.peers.all = Some(BTreeMap::new());
+        }
+        if let Some(all) = &mut self.peers.all {
+            all.extend(changed.iter().filter_map(|route| Some((route.key.as_shard()?, route.term))));
+        }
         // A store that forgot counts from lower: all of it is read again.
         let forgot = counter < since;
         self.peers.counter = if forgot { 0 } else { counter };
@@ -200,12 +209,27 @@ impl State {
             return;
         }
         self.peers.routes_read = true;
+        self.mend_routes(effects);
         self.plan(now, effects);
         self.own_if_all_answered(effects);
+    }
+
+    /// After a reading of all routes: what is held and has none, or one of before, has it published again. A failover of the store may
+    /// have forgotten the route and kept the claim; gateways would look for the owner in vain for ever.
+    fn mend_routes(&mut self, effects: &mut Vec<Effect>) {
+        let (Some(all), Some(incarnation)) = (self.peers.all.take(), self.incarnation.clone()) else { return };
+        for (shard, state) in self.shards.iter().filter(|(shard, _)| !self.releasing.contains(shard)) {
+            if let Some(held) = state.holding
+                && all.get(shard).is_none_or(|term| *term < held.term)
+            {
+                effects.push(Effect::Publish { shard: *shard, incarnation: incarnation.clone(), term: held.term });
+            }
+        }
     }
 
     /// Everything of the routes is read again at the next poll: what a failover of the store undid is not told by the counter.
     pub(super) fn read_all_routes(&mut self) {
         self.peers.counter = 0;
+        self.peers.all = None;
     }
 }

@@ -134,6 +134,13 @@ fn owning() -> State {
     state
 }
 
+/// What a store that forgot nothing says of the routes of what is held.
+fn published(state: &State, since: u64) -> Vec<Route> {
+    let own = state.incarnation().map(IncarnationId::as_str);
+    let all = state.holdings().into_iter().map(|(shard, held)| route(shard.0, own, held.term.0));
+    all.filter(|_| since == 0).collect()
+}
+
 fn held(state: &State) -> Option<Holding> {
     state.holdings().get(&ShardId(0)).copied()
 }
@@ -166,7 +173,7 @@ fn heartbeat(state: &mut State, now: Mono, others: &Event) -> Vec<Effect> {
         due.extend(match effect {
             Effect::Beat { incarnation, floor } => state.step(now, Event::Beat { incarnation, sent: now, floor }),
             Effect::ReadMembers => state.step(now, others.clone()),
-            Effect::ReadRoutes { since } => state.step(now, routes(since, since.max(1), vec![])),
+            Effect::ReadRoutes { since } => state.step(now, routes(since, since.max(1), published(state, since))),
             Effect::Tell { incarnation, status } => state.step(now, Event::Told { incarnation, status }),
             other => {
                 rest.push(other);

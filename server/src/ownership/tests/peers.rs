@@ -35,7 +35,10 @@ fn idle_it_asks_three_things_per_heartbeat_and_claims_once_per_check() {
                     let alive = |text| Member { beats: others, ..member(text) };
                     state.step(now, members(vec![alive("a#1"), alive("b#1")]))
                 }
-                Effect::ReadRoutes { since } => state.step(now, routes(since, 1, vec![])),
+                Effect::ReadRoutes { since } => {
+                    let published = published(&state, since);
+                    state.step(now, routes(since, 1, published))
+                }
                 Effect::ReadClaims { shards } => {
                     readings += 1;
                     assert_eq!(shards, (0..4).map(ShardId).collect::<Vec<_>>(), "its own alone");
@@ -210,4 +213,20 @@ fn somebody_who_asks_often_is_answered_often_enough_and_no_more() {
         look(&mut state, millis(1_200 + n), &["a#1", "b#1"]);
     }
     assert_eq!(refreshed, 4);
+}
+
+#[test]
+fn a_route_that_the_store_does_not_have_is_published_again_by_the_owner() {
+    let mut state = owning();
+    let lost = Effect::Publish { shard: ShardId(0), incarnation: name("a#1"), term: Term(10) };
+    let mut reads = |list: Vec<Route>, since: u64| {
+        state.step(seconds(1), Event::Tick);
+        state.step(seconds(1), routes(since, 3, list))
+    };
+    assert_eq!(reads(vec![], 0), vec![lost.clone()], "none at all");
+    assert_eq!(reads(vec![], 3), vec![], "what changed since says nothing of the rest");
+    state.step(seconds(10), Event::Tick);
+    assert_eq!(state.step(seconds(10), routes(0, 3, vec![route(0, Some("b#1"), 9)])), vec![lost], "an older one");
+    state.step(seconds(20), Event::Tick);
+    assert!(state.step(seconds(20), routes(0, 3, vec![route(0, Some("a#1"), 10)])).is_empty());
 }

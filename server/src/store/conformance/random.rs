@@ -259,6 +259,17 @@ fn questions() -> Vec<Command> {
     all
 }
 
+/// An answer, but of routes only what they say: in which steps they were published is the backend's own.
+fn hints(reply: &Result<Reply, Error>) -> Result<Reply, Error> {
+    match reply.clone() {
+        Ok(Reply::Routes { mut changed, .. }) => {
+            changed.sort_by(|a, b| a.key.cmp(&b.key));
+            Ok(Reply::Routes { counter: 0, changed })
+        }
+        reply => reply,
+    }
+}
+
 /// Both stores read due work on behind every item alike, and pages are the whole.
 async fn pages(memory: &Store, other: &Store, shard: ShardId) -> Result<(), String> {
     let before = Wall(u64::MAX);
@@ -332,7 +343,7 @@ pub async fn compare(
     }
     for question in questions() {
         let (one, two) = (memory.execute(question.clone()).await, other.execute(question.clone()).await);
-        if one.reply != two.reply {
+        if hints(&one.reply) != hints(&two.reply) {
             return Err(format!("{question:?}:\n{one:?}\n{two:?}"));
         }
     }

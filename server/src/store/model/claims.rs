@@ -78,6 +78,13 @@ pub(super) fn publish(step: &mut Step<'_, '_>, route: &Route) -> Result<(), Erro
     step.put(keys::ROUTES, &counter)
 }
 
+/// Publishes the route of a claim again: a store that failed over may have the claim and not its route.
+pub(super) fn publish_again(step: &mut Step<'_, '_>, fence: &Fence) -> Result<Reply, Error> {
+    let Claim { key, holder, term, .. } = fenced(step, fence)?.claim;
+    step.after.routes.push(Route { key, owner: holder, term });
+    Ok(Reply::Done)
+}
+
 /// Notes the highest term.
 pub(super) fn highest(step: &mut Step<'_, '_>, term: Term) -> Result<(), Error> {
     if step.get::<Term>(keys::TERM)?.unwrap_or_default() < term { step.put(keys::TERM, &term) } else { Ok(()) }

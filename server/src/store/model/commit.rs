@@ -77,7 +77,8 @@ fn agreed_shards(step: &Step<'_, '_>, shards: u32) -> Result<(), Error> {
         Some(agreed) => {
             Err(Error::Disagreement { name: AGREED_SHARDS.to_owned(), agreed, proposed: shards.to_string() })
         }
-        None => Err(Error::Conflict("the number of shards has not been agreed on".to_owned())),
+        // Nothing is wrong with the batch: a store that forgot everything is told anew, before anything in it is claimed again.
+        None => Err(Error::Unavailable("the number of shards has not been agreed on".to_owned())),
     }
 }
 

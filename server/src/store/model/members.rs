@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure_shared::{IncarnationId, Term};
 
-use super::{Step, keys, limits, rows::decode};
+use super::{AGREED_LINKS, Step, keys, limits, rows::decode};
 use crate::store::{Error, Member, MemberInfo, Reply, Status, model::Kv as _};
 
 fn gone(incarnation: &IncarnationId) -> Error {
@@ -146,8 +146,18 @@ pub(super) fn agree(step: &mut Step<'_, '_>, name: String, value: String, or_get
             Ok(Reply::Agreed(value))
         }
         Some(agreed) if or_get || agreed == value => Ok(Reply::Agreed(agreed)),
+        Some(_) if name == AGREED_LINKS && !anybody_lives(step)? => {
+            step.put(&key, &value)?;
+            Ok(Reply::Agreed(value))
+        }
         Some(agreed) => Err(Error::Disagreement { name, agreed, proposed: value }),
     }
+}
+
+/// Whether any member has a lease that has not lapsed.
+fn anybody_lives(step: &Step<'_, '_>) -> Result<bool, Error> {
+    let Reply::Members(members) = list(step)? else { return Ok(true) };
+    Ok(members.iter().any(|member| member.lease_until >= step.now))
 }
 
 fn check_info(info: &MemberInfo) -> Result<(), Error> {

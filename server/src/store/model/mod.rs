@@ -61,6 +61,10 @@ pub(in crate::store) const TIME: &[u8] = keys::TIME;
 /// Name of the agreed constant that says into how many shards the rooms are divided.
 pub const AGREED_SHARDS: &str = "shards";
 
+/// Name of the agreed version of the links between processes. Unlike other constants it binds only those who live: once every member is
+/// gone the next to come decides anew, so that a build that raises it can be deployed.
+pub const AGREED_LINKS: &str = "link protocol";
+
 /// Version of the key layout and the rows. A file with a higher one is refused.
 pub const FORMAT: u32 = 1;
 
@@ -217,6 +221,7 @@ fn dispatch(step: &mut Step<'_, '_>, command: Command) -> Result<Reply, Error> {
             claims::transfer(step, &fence, to, package, &manifest, floor)
         }
         Command::Release { fence } => claims::release(step, &fence),
+        Command::Publish { fence } => claims::publish_again(step, &fence),
         Command::Claim { key } => claims::claim(step, &key),
         Command::Claims { keys } => claims::list(step, &keys),
         Command::Routes { since } => claims::routes(step, since),

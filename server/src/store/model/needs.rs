@@ -74,7 +74,7 @@ pub(in crate::store) fn needs(command: &Command) -> Needs {
             let rooms = rooms.into_iter().flatten();
             Needs::keys(rooms.chain([keys::claim(fence.key()), keys::member(to.as_str())]))
         }
-        Command::Release { fence } => Needs::keys([keys::claim(fence.key())]),
+        Command::Release { fence } | Command::Publish { fence } => Needs::keys([keys::claim(fence.key())]),
         Command::Claim { key } => Needs::keys([keys::claim(key)]),
         Command::Claims { keys } => Needs::keys(keys.iter().take(limits::LISTING).map(keys::claim)),
         Command::Routes { since } => {

@@ -260,3 +260,15 @@ fn ledger_lines_are_cut_and_their_identities_are_forgotten_in_time() {
     assert_eq!(count(&rows, "granted/") as u64, lines);
     assert_eq!(count(&rows, "ledgerline/") as u64, lines);
 }
+
+#[test]
+fn the_link_protocol_is_agreed_by_those_who_live_and_other_constants_for_ever() {
+    let (mut rows, _) = owned();
+    let agree = |name: &str, value: &str| Command::Agree { name: name.to_owned(), value: value.to_owned() };
+    at(&mut rows, 0, agree(AGREED_LINKS, "1")).expect("agrees");
+    let refused = at(&mut rows, 1, agree(AGREED_LINKS, "2")).expect_err("a#1 lives").to_string();
+    assert!(refused.contains("= 1") && refused.contains("has 2"), "{refused}");
+    at(&mut rows, 2, Command::Deregister { incarnation: node() }).expect("leaves");
+    assert_eq!(at(&mut rows, 3, agree(AGREED_LINKS, "2")), Ok(Reply::Agreed("2".to_owned())));
+    assert!(matches!(at(&mut rows, 4, agree(AGREED_SHARDS, "2")), Err(Error::Disagreement { .. })));
+}

@@ -1,18 +1,26 @@
 //! What is looked at when the store is opened: that it forgets nothing by itself, and how much a failover may lose.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use ::redis::{ConnectionInfo, RedisResult, Value, aio::MultiplexedConnection};
+use ::redis::{
+    ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisResult, Value, aio::MultiplexedConnection,
+};
 
 use super::{
     Options,
-    fault::Fault,
+    engine::together,
+    fault::{Fault, of_login},
     link::{named, plain},
-    topology::Topology,
+    topology::{Topology, tcp},
 };
 
-/// Most servers of a Cluster that are looked at.
+/// Most servers of a kind that are looked at.
 const SERVERS: usize = 128;
+/// The oldest version whose scripts, index ranges and replication are what this backend was made for.
+const OLDEST: (u32, u32) = (6, 2);
 
 /// What a look at the servers says.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,26 +48,45 @@ struct Server {
     min_replicas: Option<u64>,
 }
 
-/// Looks at all primaries.
+/// Looks at all primaries, and at those replicas that can be reached: each of them may be a primary tomorrow.
 pub(super) async fn look(topology: &Topology, options: &Options) -> Result<Verdict, Fault> {
     let limit = options.deadline.max(Duration::from_secs(1));
-    let mut servers = Vec::new();
-    for info in primaries(topology, limit).await? {
-        let mut connection = plain(&info, limit).await?;
-        servers.push(server(info.addr().to_string(), &mut connection).await?);
+    let (primaries, replicas) = named_servers(topology, limit).await?;
+    let said = |infos: Vec<ConnectionInfo>| infos.into_iter().map(|info| ask(info, limit)).collect();
+    let servers = together(said(primaries)).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let replicas: Vec<Server> = together(said(replicas)).await.into_iter().filter_map(Result::ok).collect();
+    let mut verdict = judge(topology, &servers, options.accept_loss);
+    if let Verdict::Fit { warnings, .. } = &mut verdict {
+        warnings.extend(replicas.iter().filter_map(|replica| {
+            let unfit = unfit(replica, true, options.accept_loss)?;
+            Some(format!("a replica is not fit to become the primary: {unfit}"))
+        }));
     }
-    Ok(judge(topology, &servers, options.accept_loss))
+    Ok(verdict)
 }
 
-async fn primaries(topology: &Topology, limit: Duration) -> Result<Vec<ConnectionInfo>, Fault> {
+async fn ask(info: ConnectionInfo, limit: Duration) -> Result<Server, Fault> {
+    let mut connection = plain(&info, limit).await?;
+    server(info.addr().to_string(), &mut connection).await
+}
+
+/// Primaries and replicas.
+type Servers = (Vec<ConnectionInfo>, Vec<ConnectionInfo>);
+
+async fn named_servers(topology: &Topology, limit: Duration) -> Result<Servers, Fault> {
     match topology {
-        Topology::Single(info) => Ok(vec![(**info).clone()]),
-        Topology::Sentinel { .. } => Ok(vec![named(topology, 0, limit).await?]),
+        Topology::Single(info) => Ok((vec![(**info).clone()], Vec::new())),
+        Topology::Sentinel { .. } => {
+            let primary = named(topology, 0, limit).await?;
+            // Who cannot be asked for them has none to be looked at.
+            let replicas = replicas(topology, limit).await.unwrap_or_default();
+            Ok((vec![primary], replicas))
+        }
         Topology::Cluster(nodes) => {
             let mut fault = Fault::Lasting("no host".to_owned());
             for node in nodes {
                 match cluster(node, limit).await {
-                    Ok(masters) => return Ok(masters),
+                    Ok(servers) => return Ok(servers),
                     Err(error) => fault = error,
                 }
             }
@@ -68,22 +95,28 @@ async fn primaries(topology: &Topology, limit: Duration) -> Result<Vec<Connectio
     }
 }
 
-/// The primaries of a Cluster, as one of its nodes knows them.
-async fn cluster(node: &ConnectionInfo, limit: Duration) -> Result<Vec<ConnectionInfo>, Fault> {
+/// The servers of a Cluster, as one of its nodes knows them.
+async fn cluster(node: &ConnectionInfo, limit: Duration) -> Result<Servers, Fault> {
     let mut connection = plain(node, limit).await?;
     let slots: Value = ::redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut connection).await?;
-    let mut found: BTreeMap<(String, u16), ()> = BTreeMap::new();
+    let (mut found, mut replicas) = (BTreeSet::new(), BTreeSet::new());
     let Value::Array(slots) = slots else { return Err(Fault::Lasting("CLUSTER SLOTS gave no list".to_owned())) };
     for slot in slots {
         // first, last, primary (host, port, …), replicas
         let Value::Array(parts) = slot else { continue };
-        let Some(Value::Array(primary)) = parts.into_iter().nth(2) else { continue };
-        let mut primary = primary.into_iter();
-        if let (Some(Value::BulkString(host)), Some(Value::Int(port))) = (primary.next(), primary.next())
-            && let Ok(port) = u16::try_from(port)
-        {
-            let own = if host.is_empty() { own_host(node) } else { String::from_utf8_lossy(&host).into_owned() };
-            found.insert((own, port), ());
+        for (n, server) in parts.into_iter().skip(2).enumerate() {
+            let Value::Array(server) = server else { continue };
+            let mut server = server.into_iter();
+            if let (Some(Value::BulkString(host)), Some(Value::Int(port))) = (server.next(), server.next())
+                && let Ok(port) = u16::try_from(port)
+            {
+                let host = if host.is_empty() { own_host(node) } else { String::from_utf8_lossy(&host).into_owned() };
+                if n == 0 {
+                    found.insert((host, port))
+                } else {
+                    replicas.insert((host, port))
+                };
+            }
         }
     }
     if found.is_empty() {
@@ -93,12 +126,35 @@ async fn cluster(node: &ConnectionInfo, limit: Duration) -> Result<Vec<Connectio
             unknown: false,
         });
     }
-    let info = |(host, port): (String, u16)| node.clone().set_addr(::redis::ConnectionAddr::Tcp(host, port));
-    Ok(found.into_keys().take(SERVERS).map(info).collect())
+    let info = |(host, port): (String, u16)| node.clone().set_addr(ConnectionAddr::Tcp(host, port));
+    let infos = |servers: BTreeSet<(String, u16)>| servers.into_iter().take(SERVERS).map(info).collect();
+    Ok((infos(found), infos(replicas)))
+}
+
+/// The replicas that a Sentinel knows and can reach.
+async fn replicas(topology: &Topology, limit: Duration) -> Result<Vec<ConnectionInfo>, Fault> {
+    let Topology::Sentinel { sentinels, master, settings } = topology else { return Ok(Vec::new()) };
+    for sentinel in sentinels {
+        let Ok(mut connection) = plain(sentinel, limit).await else { continue };
+        let mut cmd = ::redis::cmd("SENTINEL");
+        let said: RedisResult<Vec<BTreeMap<String, String>>> =
+            cmd.arg("replicas").arg(master).query_async(&mut connection).await;
+        let Ok(said) = said else { continue };
+        let mut infos = Vec::new();
+        for replica in said.iter().take(SERVERS) {
+            let said = |name: &str| replica.get(name).map(String::as_str).unwrap_or_default();
+            if let (false, Ok(port)) = (said("flags").contains("down"), said("port").parse()) {
+                let info = ConnectionAddr::Tcp(said("ip").to_owned(), port).into_connection_info()?;
+                infos.push(info.set_tcp_settings(tcp()).set_redis_settings((**settings).clone()));
+            }
+        }
+        return Ok(infos);
+    }
+    Ok(Vec::new())
 }
 
 fn own_host(node: &ConnectionInfo) -> String {
-    if let ::redis::ConnectionAddr::Tcp(host, _) = node.addr() { host.clone() } else { String::new() }
+    if let ConnectionAddr::Tcp(host, _) = node.addr() { host.clone() } else { String::new() }
 }
 
 async fn server(address: String, connection: &mut MultiplexedConnection) -> Result<Server, Fault> {
@@ -133,36 +189,48 @@ async fn setting(connection: &mut MultiplexedConnection, name: &str) -> Result<O
 fn allowed<T>(answer: RedisResult<T>) -> Result<Option<T>, Fault> {
     match answer.map_err(Fault::from) {
         Ok(value) => Ok(Some(value)),
-        Err(Fault::Lasting(text)) if text.contains("NOAUTH") || text.contains("WRONGPASS") => Err(Fault::Lasting(text)),
-        Err(Fault::Lasting(_)) => Ok(None),
+        Err(Fault::Refused(text)) if !of_login(&text) => Ok(None),
         Err(fault) => Err(fault),
     }
+}
+
+/// What makes a server unfit, whatever else it is.
+fn unfit(server: &Server, fails_over: bool, accept_loss: bool) -> Option<String> {
+    let Server { address: at, version, policy, min_replicas, .. } = server;
+    let parts = version.as_deref().map(|version| version.split('.').map(str::parse::<u32>));
+    if let Some((Some(Ok(major)), minor)) = parts.map(|mut parts| (parts.next(), parts.next()))
+        && (major, minor.and_then(Result::ok).unwrap_or(0)) < OLDEST
+    {
+        let (version, (major, minor)) = (version.as_deref().unwrap_or_default(), OLDEST);
+        return Some(format!("{at} has version {version}; {major}.{minor} is the oldest that will do"));
+    }
+    if let Some(policy) = policy.as_deref().filter(|policy| policy.starts_with("allkeys")) {
+        return Some(format!(
+            "{at} has maxmemory-policy {policy}: it would throw claims and rooms away when its memory is full; set noeviction"
+        ));
+    }
+    (fails_over && *min_replicas == Some(0) && !accept_loss).then(|| {
+        format!(
+            "{at} has min-replicas-to-write 0: a failover can lose what it acknowledged. Set it to 1 or more, or say store.accept_loss = true"
+        )
+    })
 }
 
 fn judge(topology: &Topology, servers: &[Server], accept_loss: bool) -> Verdict {
     let mut warnings = Vec::new();
     for server in servers {
         let at = &server.address;
-        match server.policy.as_deref() {
-            Some(policy) if policy.starts_with("allkeys") => {
-                return Verdict::Unfit(format!(
-                    "{at} has maxmemory-policy {policy}: it would throw claims and rooms away when its memory is full; set noeviction"
-                ));
-            }
-            Some(_) => {}
-            None => warnings.push(format!("{at} does not tell its maxmemory-policy; it must not be an allkeys one")),
+        if let Some(text) = unfit(server, topology.fails_over(), accept_loss) {
+            return Verdict::Unfit(text);
+        }
+        if server.policy.is_none() {
+            warnings.push(format!("{at} does not tell its maxmemory-policy; it must not be an allkeys one"));
         }
         if matches!(topology, Topology::Single(_)) && server.cluster == Some(true) {
             return Verdict::Unfit(format!("{at} belongs to a Cluster: name it as redis+cluster://{at}"));
         }
         match server.min_replicas {
             _ if !topology.fails_over() => {}
-            Some(0) if !accept_loss => {
-                return Verdict::Unfit(format!(
-                    "{at} has min-replicas-to-write 0: a failover can lose what it acknowledged. Set it to 1 or more, or say \
-                     store.accept_loss = true"
-                ));
-            }
             Some(0) => warnings.push(format!("{at} has min-replicas-to-write 0; store.accept_loss allows it")),
             Some(_) => {}
             None => warnings.push(format!("{at} does not tell its min-replicas-to-write; it should be 1 or more")),
@@ -178,7 +246,7 @@ fn judge(topology: &Topology, servers: &[Server], accept_loss: bool) -> Verdict 
             ));
         }
     }
-    let versions: std::collections::BTreeSet<&str> =
+    let versions: BTreeSet<&str> =
         servers.iter().map(|server| server.version.as_deref().unwrap_or("unknown")).collect();
     let versions = versions.into_iter().collect::<Vec<_>>().join(", ");
     let guarantee = match (topology.fails_over(), warnings.is_empty()) {
@@ -223,6 +291,10 @@ mod tests {
         assert!(fit(judge(&single, &none, false)).is_empty(), "one server has no failover");
         let evicts = [Server { policy: Some("allkeys-lru".to_owned()), ..good.clone() }];
         assert!(matches!(judge(&single, &evicts, true), Verdict::Unfit(_)));
+        for (version, fits) in [("6.0.16", false), ("5.0", false), ("6.2.0", true), ("7", true), ("valkey", true)] {
+            let server = [Server { version: Some(version.to_owned()), ..good.clone() }];
+            assert_eq!(matches!(judge(&single, &server, false), Verdict::Fit { .. }), fits, "{version}");
+        }
         let member = [Server { cluster: Some(true), ..good }];
         assert!(matches!(judge(&single, &member, true), Verdict::Unfit(_)));
     }

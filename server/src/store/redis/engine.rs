@@ -44,6 +44,8 @@ pub(super) struct Shared {
     pub(super) agreed: Mutex<Option<Vec<u8>>>,
     /// One publisher of routes at a time, so that many claims are published in one step.
     pub(super) publishing: tokio::sync::Mutex<()>,
+    /// Told when a connection is made: the servers are looked at again.
+    pub(super) connected: Arc<tokio::sync::Notify>,
     /// Commands of one slot keep the order in which they came.
     pub(super) order: Vec<tokio::sync::Mutex<()>>,
 }
@@ -59,6 +61,7 @@ impl Shared {
             pending: Pending::default(),
             agreed: Mutex::default(),
             publishing: tokio::sync::Mutex::default(),
+            connected: Arc::default(),
             order: (0..STRIPES).map(|_| tokio::sync::Mutex::default()).collect(),
         }
     }
@@ -139,7 +142,7 @@ impl Engine {
         work: &(dyn Fn(&mut View<'_>, Wall) -> (Stamped, After) + Send + Sync),
     ) -> Result<(Stamped, After), Again> {
         let mut cache = Cache::default();
-        self.known(&mut cache);
+        let known = self.known(home, &mut cache);
         let mut wanted = needs.clone();
         wanted.keys.retain(|key| !cache.rows.contains_key(key));
         for round in 1..=ROUNDS {
@@ -151,7 +154,9 @@ impl Engine {
                 wanted = seen.missing;
                 continue;
             }
-            self.learn(&cache);
+            if !known {
+                self.learn(&cache);
+            }
             if seen.writes.is_empty() && (round == 1 || !validate) {
                 return Ok((stamped, after));
             }
@@ -160,25 +165,26 @@ impl Engine {
             return match script::applied(&answer) {
                 Ok(true) => Ok((stamped, after)),
                 Ok(false) => Err(Again::Conflict),
-                Err(error) => Err(Again::Fault(Fault::Lasting(error.to_string()))),
+                Err(error) => Err(Again::Fault(Fault::of(error))),
             };
         }
         Err(Again::Fault(Fault::Lasting(format!("a command of {home} needed rows {ROUNDS} times over"))))
     }
 
-    /// Facts that do not change are not read again.
-    fn known(&self, cache: &mut Cache) {
-        if let Some(row) = self.shared.agreed.lock().clone() {
-            cache.rows.insert(model::apart::shards_row(), Some(row));
+    /// A fact that does not change is not read again, except by who agrees on it or works next to it: the store may have forgotten it.
+    /// Whether it is among the rows now.
+    fn known(&self, home: &Tag, cache: &mut Cache) -> bool {
+        if *home == Tag::members() {
+            return false;
         }
+        let row = self.shared.agreed.lock().clone();
+        row.is_some_and(|row| cache.rows.insert(model::apart::shards_row(), Some(row)).is_none())
     }
 
+    /// What this attempt has read itself.
     fn learn(&self, cache: &Cache) {
-        if let Some(Some(row)) = cache.rows.get(&model::apart::shards_row()) {
-            let mut agreed = self.shared.agreed.lock();
-            if agreed.is_none() {
-                *agreed = Some(row.clone());
-            }
+        if let Some(row) = cache.rows.get(&model::apart::shards_row()) {
+            self.shared.agreed.lock().clone_from(row);
         }
     }
 
@@ -197,7 +203,7 @@ impl Engine {
         }
         let calls = slots.iter().map(|(tag, needs)| async move {
             let answer = self.link.call(&self.shared.read, &script::read(tag, needs), until).await?;
-            script::found(needs, answer).map_err(|error| Fault::Lasting(error.to_string()))
+            script::found(needs, answer).map_err(Fault::of)
         });
         for (tag, found) in slots.keys().zip(together(calls.collect()).await) {
             let found = found?;
@@ -215,7 +221,7 @@ impl Engine {
 }
 
 /// Waits for all of these, which are under way at the same time; their answers in order.
-async fn together<T>(calls: Vec<impl Future<Output = T>>) -> Vec<T> {
+pub(super) async fn together<T>(calls: Vec<impl Future<Output = T>>) -> Vec<T> {
     let mut calls: Vec<Result<T, Pin<Box<_>>>> = calls.into_iter().map(|call| Err(Box::pin(call))).collect();
     std::future::poll_fn(move |context| {
         let mut waiting = false;

@@ -18,7 +18,10 @@ pub(super) enum Fault {
     },
     /// The server does not know the script by its name.
     NoScript,
-    /// It fails again each time, until a person changes something.
+    /// The server refuses what it should not: a password, a right, a foreign key of the same name, a script that was killed. No command is to
+    /// blame, so it may be made again; a person should look.
+    Refused(String),
+    /// What is stored cannot be read, or this build cannot go on: it fails again each time, until a person changes something.
     Lasting(String),
 }
 
@@ -33,9 +36,33 @@ impl Fault {
         match self {
             Self::Passing { text, .. } => Error::Unavailable(text),
             Self::NoScript => Error::Unavailable("the server has lost the scripts".to_owned()),
+            Self::Refused(text) => Error::Unavailable(text),
             Self::Lasting(text) => Error::Broken(text),
         }
     }
+
+    /// What reading an answer met: rows that cannot be read are lasting, an answer that is none of a script's is the server's refusal.
+    pub(super) fn of(error: Error) -> Self {
+        match error {
+            Error::Broken(text) => Self::Lasting(text),
+            Error::Unavailable(text) => Self::Refused(text),
+            error => Self::Lasting(error.to_string()),
+        }
+    }
+
+    /// Whether waiting will not help: who we say we are is not accepted.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            Self::Lasting(_) => true,
+            Self::Refused(text) => of_login(text),
+            Self::Passing { .. } | Self::NoScript => false,
+        }
+    }
+}
+
+/// Whether a refusal is about user and password.
+pub(super) fn of_login(text: &str) -> bool {
+    ["NOAUTH", "WRONGPASS", "authentication failed"].iter().any(|word| text.contains(word))
 }
 
 /// Codes of refusals that pass while the server or the cluster sorts itself out. An old server wraps those of a script's calls in text.
@@ -85,7 +112,7 @@ impl From<RedisError> for Fault {
                 } else if named(&PASSING) {
                     passing(named(&ELSEWHERE), false)
                 } else {
-                    Self::Lasting(text)
+                    Self::Refused(text)
                 }
             }
         }
@@ -116,7 +143,19 @@ mod tests {
                 "{line}: {is:?}"
             );
         }
-        assert!(matches!(fault("WRONGTYPE Operation against a key"), Fault::Lasting(_)));
+        for (line, is_final) in [
+            ("WRONGTYPE Operation against a key", false),
+            ("NOPERM this user has no permissions", false),
+            ("ERR max number of clients reached", false),
+            ("ERR Error running script: Script killed by user with SCRIPT KILL...", false),
+            ("NOAUTH Authentication required.", true),
+            ("WRONGPASS invalid username-password pair", true),
+        ] {
+            let is = fault(line);
+            assert!(matches!(is, Fault::Refused(_)) && is.is_final() == is_final, "{line}: {is:?}");
+            assert!(matches!(is.error(), Error::Unavailable(_)), "no room is to blame for {line}");
+        }
+        assert!(matches!(Fault::of(Error::Broken(String::new())).error(), Error::Broken(_)));
         let io = RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
         assert!(matches!(Fault::from(io), Fault::Passing { reconnect: true, unknown: true, .. }));
     }

@@ -8,7 +8,8 @@ use super::{
     engine::{Engine, Shared},
     link::Link,
     topology::Topology,
-    verbs::unseen,
+    verbs::{publishes, unseen},
+    watch::watch,
 };
 use crate::{
     runtime::{
@@ -34,13 +35,30 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn start(name: &'static str, topology: Arc<Topology>, shared: Arc<Shared>) -> Result<Self, String> {
+    /// `watches`: the servers are looked at from here now and then.
+    pub(super) fn start(
+        name: &'static str,
+        topology: Arc<Topology>,
+        shared: Arc<Shared>,
+        watches: bool,
+    ) -> Result<Self, String> {
         let (jobs, receiver) = mailbox::channel("store", LANE);
         let fault = |error: std::io::Error| format!("no thread for the store: {error}");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(fault)?;
-        let link = Link::new(topology, shared.clock.clone(), shared.rng.fork(), shared.options.deadline);
+        let (clock, rng, connected) = (shared.clock.clone(), shared.rng.fork(), shared.connected.clone());
+        let link = Link::new(topology.clone(), clock, rng, shared.options.deadline, connected);
+        let watched = watches.then(|| (topology, shared.clone()));
         let engine = Arc::new(Engine { link, shared });
-        let work = move || runtime.block_on(run(engine, receiver));
+        let work = move || {
+            runtime.block_on(async {
+                let stop = Shutdown::new();
+                if let Some((topology, shared)) = watched {
+                    Tasks::new(stop.clone()).spawn("store-watch", Kind::Job, watch(topology, shared, stop.clone()));
+                }
+                run(engine, receiver).await;
+                stop.stop();
+            });
+        };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(fault)?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
@@ -80,11 +98,11 @@ async fn run(engine: Arc<Engine>, mut jobs: Receiver<Job>) {
         let Ok(permit) = room.clone().acquire_owned().await else { break };
         let engine = engine.clone();
         tasks.spawn("store-command", Kind::Job, async move {
-            let heartbeat = matches!(command, Command::Heartbeat { .. });
+            let routes = publishes(&command);
             let stamped = engine.execute(command).await;
             // Who no longer waits for an answer does not get one; the command stays carried out.
             drop(answer.send(stamped));
-            engine.afterwards(heartbeat).await;
+            engine.afterwards(routes).await;
             drop(permit);
         });
     }

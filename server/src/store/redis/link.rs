@@ -1,7 +1,7 @@
 //! One connection to the store's primary (or to a Cluster): made when it is needed, dropped when a call on it fails or gets no answer,
 //! and made anew with addresses resolved again, after a pause that grows and is jittered.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ::redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisError, Value,
@@ -9,10 +9,10 @@ use ::redis::{
     cluster::ClusterClient,
     cluster_async::ClusterConnection,
 };
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 
 use super::{
-    fault::Fault,
+    fault::{Fault, of_login},
     script::{Script, Words},
     topology::{Topology, tcp},
 };
@@ -22,6 +22,13 @@ use crate::runtime::{Clock, Mono, Rng};
 const PAUSE: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 /// Redirects and pauses that one call may make inside a Cluster; what lasts longer is tried again from outside.
 const CLUSTER_RETRIES: u32 = 3;
+/// Calls of one slot in a row that get no answer in time before the connection to a Cluster is taken for a dead one: one server that stands
+/// still must not cost the others their connections at each call.
+const STANDSTILLS: u32 = 2;
+/// Most slots that are counted so.
+const SLOTS: usize = 1_024;
+/// From one alarm about refusals to the next.
+const ALARM_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 enum Connection {
@@ -58,22 +65,48 @@ pub(super) struct Link {
     /// Longest time of one call: bounds each step of connecting too.
     deadline: Duration,
     state: Mutex<State>,
+    /// Slots of a Cluster whose last calls got no answer in time, and how many.
+    still: parking_lot::Mutex<BTreeMap<Vec<u8>, u32>>,
+    alarmed: parking_lot::Mutex<Option<Mono>>,
+    /// Told of each new connection.
+    connected: Arc<Notify>,
 }
 
 impl Link {
-    pub(super) fn new(topology: Arc<Topology>, clock: Clock, rng: Rng, deadline: Duration) -> Self {
-        Self { topology, clock, rng, deadline, state: Mutex::default() }
+    pub(super) fn new(
+        topology: Arc<Topology>,
+        clock: Clock,
+        rng: Rng,
+        deadline: Duration,
+        connected: Arc<Notify>,
+    ) -> Self {
+        let (still, alarmed) = (parking_lot::Mutex::default(), parking_lot::Mutex::default());
+        Self { topology, clock, rng, deadline, state: Mutex::default(), still, alarmed, connected }
     }
 
     /// Calls a script: by its name, and with its text if the server does not know it.
     pub(super) async fn call(&self, script: &Script, words: &Words, until: Mono) -> Result<Value, Fault> {
-        match self.send(&script.call(words, false), until).await {
-            Err(Fault::NoScript) => self.send(&script.call(words, true), until).await,
+        let answer = match self.send(&script.call(words, false), words.slot(), until).await {
+            Err(Fault::NoScript) => self.send(&script.call(words, true), words.slot(), until).await,
             answer => answer,
+        };
+        if let Err(Fault::Refused(text)) = &answer {
+            self.alarm(text);
+        }
+        answer
+    }
+
+    fn alarm(&self, text: &str) {
+        metrics::counter!("tenure_store_refusals_total").increment(1);
+        let now = self.clock.now();
+        let mut alarmed = self.alarmed.lock();
+        if alarmed.is_none_or(|last| now.since(last) >= ALARM_EVERY) {
+            *alarmed = Some(now);
+            tracing::error!(store = %self.topology, fault = text, "the store refuses what it should not");
         }
     }
 
-    async fn send(&self, cmd: &Cmd, until: Mono) -> Result<Value, Fault> {
+    async fn send(&self, cmd: &Cmd, slot: &[u8], until: Mono) -> Result<Value, Fault> {
         let (number, mut connection) = tokio::select! {
             biased;
             connection = self.connection() => connection?,
@@ -84,14 +117,44 @@ impl Link {
         let sent = self.clock.now();
         let answer = tokio::select! {
             biased;
-            answer = connection.send(cmd) => answer.map_err(Fault::from),
+            answer = connection.send(cmd) => match answer {
+                Err(error) if error.is_timeout() => Err(Fault::timeout(self.stands_still(slot))),
+                answer => answer.map_err(Fault::from),
+            },
             // One that came shortly before the deadline says nothing of the connection.
-            () = self.clock.sleep_until(until) => Err(Fault::timeout(self.clock.now().since(sent) >= self.deadline / 2)),
+            () = self.clock.sleep_until(until) => {
+                let long = self.clock.now().since(sent) >= self.deadline / 2;
+                Err(Fault::timeout(long && self.stands_still(slot)))
+            }
         };
-        if let Err(Fault::Passing { reconnect: true, text, .. }) = &answer {
-            self.broken(number, text).await;
+        match &answer {
+            Ok(_) => {
+                self.still.lock().remove(slot);
+            }
+            Err(Fault::Passing { reconnect: true, text, .. }) => self.broken(number, text).await,
+            // Another login is tried with another connection.
+            Err(Fault::Refused(text)) if of_login(text) => self.broken(number, text).await,
+            Err(_) => {}
         }
         answer
+    }
+
+    /// Notes that a call of this slot had no answer in time; whether the connection is to be given up for it.
+    fn stands_still(&self, slot: &[u8]) -> bool {
+        if !matches!(*self.topology, Topology::Cluster(_)) {
+            return true;
+        }
+        let mut still = self.still.lock();
+        if still.len() >= SLOTS && !still.contains_key(slot) {
+            still.clear();
+        }
+        let count = still.entry(slot.to_vec()).or_default();
+        *count += 1;
+        let dead = *count >= STANDSTILLS;
+        if dead {
+            still.clear();
+        }
+        dead
     }
 
     async fn broken(&self, number: u64, text: &str) {
@@ -119,6 +182,7 @@ impl Link {
         state.live = Some(connection.clone());
         state.number += 1;
         state.failures = 0;
+        self.connected.notify_one();
         Ok((state.number, connection))
     }
 
@@ -165,7 +229,7 @@ async fn primary(connection: &mut MultiplexedConnection) -> Result<(), Fault> {
         // Not every managed server lets us ask. A replica refuses each call all the same.
         Ok(_) => return Ok(()),
         Err(error) => match Fault::from(error) {
-            Fault::Lasting(_) => return Ok(()),
+            Fault::Refused(text) if !of_login(&text) => return Ok(()),
             fault => return Err(fault),
         },
     };
@@ -192,7 +256,9 @@ pub(super) async fn named(topology: &Topology, turn: usize, limit: Duration) -> 
                 return Ok(info.set_tcp_settings(tcp()).set_redis_settings((**settings).clone()));
             }
             Ok(None) => {}
-            Err(Fault::Passing { text, .. } | Fault::Lasting(text)) => said = format!("{}: {text}", sentinel.addr()),
+            Err(Fault::Passing { text, .. } | Fault::Refused(text) | Fault::Lasting(text)) => {
+                said = format!("{}: {text}", sentinel.addr());
+            }
             Err(Fault::NoScript) => {}
         }
     }

@@ -20,6 +20,7 @@ mod slots;
 mod topology;
 mod verbs;
 mod view;
+mod watch;
 
 use std::{
     sync::{
@@ -159,8 +160,8 @@ impl Redis {
         let opened = opening.join().map_err(|_| unreachable("looking at the servers panicked".to_owned()))?;
         opened.map_err(|fault| unreachable(fault.error().to_string()))??;
 
-        let lane = |name| Lane::start(name, topology.clone(), shared.clone()).map_err(unreachable);
-        Ok(Self { urgent: lane("tenure-leases")?, normal: lane("tenure-store")?, name })
+        let lane = |name, watches| Lane::start(name, topology.clone(), shared.clone(), watches).map_err(unreachable);
+        Ok(Self { urgent: lane("tenure-leases", true)?, normal: lane("tenure-store", false)?, name })
     }
 }
 
@@ -172,7 +173,8 @@ async fn opened(topology: Arc<Topology>, shared: Arc<Shared>) -> Result<(), Open
         let text = match check::look(&topology, &options).await {
             Ok(Verdict::Unfit(text)) => return Err(OpenError::Unfit { store, text }),
             Ok(Verdict::Fit { summary, warnings }) => {
-                let link = Link::new(topology.clone(), clock.clone(), shared.rng.fork(), options.deadline);
+                let (rng, connected) = (shared.rng.fork(), shared.connected.clone());
+                let link = Link::new(topology.clone(), clock.clone(), rng, options.deadline, connected);
                 match (Engine { link, shared: shared.clone() }).format().await {
                     Ok(()) => {
                         tracing::info!(store, "the store: {summary}");
@@ -185,7 +187,9 @@ async fn opened(topology: Arc<Topology>, shared: Arc<Shared>) -> Result<(), Open
                     Err(error) => return Err(OpenError::Unreadable { store, error }),
                 }
             }
-            Err(Fault::Lasting(text)) => return Err(OpenError::Unreachable { store, text }),
+            Err(fault) if fault.is_final() => {
+                return Err(OpenError::Unreachable { store, text: fault.error().to_string() });
+            }
             Err(fault) => fault.error().to_string(),
         };
         if clock.now() >= until {

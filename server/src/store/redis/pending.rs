@@ -60,6 +60,11 @@ impl Pending {
         self.0.lock().term
     }
 
+    /// Whether routes wait.
+    pub(super) fn has_routes(&self) -> bool {
+        !self.0.lock().routes.is_empty()
+    }
+
     /// Some of the routes that wait.
     pub(super) fn routes(&self) -> Vec<Route> {
         self.0.lock().routes.values().take(STEP).cloned().collect()

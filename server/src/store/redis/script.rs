@@ -48,6 +48,13 @@ pub(super) struct Words {
     args: Vec<Vec<u8>>,
 }
 
+impl Words {
+    /// The key of the slot's rows: what tells slots apart.
+    pub(super) fn slot(&self) -> &[u8] {
+        self.keys.first().map_or(b"", Vec::as_slice)
+    }
+}
+
 fn number(n: usize) -> Vec<u8> {
     n.to_string().into_bytes()
 }
@@ -99,7 +106,7 @@ pub(super) struct Found {
 }
 
 fn odd() -> Error {
-    Error::Broken("Redis gave an answer of another form than the script's".to_owned())
+    Error::Unavailable("Redis gave an answer of another form than the script's".to_owned())
 }
 
 fn list(value: Value) -> Result<Vec<Value>, Error> {

@@ -140,7 +140,9 @@ pub(super) fn home(command: &Command) -> Home {
         | Command::Agree { .. }
         | Command::AgreeOrGet { .. } => Tag::members(),
         Command::Acquire { key, .. } | Command::Claim { key } | Command::History { key } => Tag::claim(key),
-        Command::Transfer { fence, .. } | Command::Release { fence } => Tag::claim(fence.key()),
+        Command::Transfer { fence, .. } | Command::Release { fence } | Command::Publish { fence } => {
+            Tag::claim(fence.key())
+        }
         Command::Commit { fence, .. } | Command::Retry { fence, .. } => Tag::claim(fence.key()),
         Command::Claims { keys } => keys.first().map_or_else(Tag::members, Tag::claim),
         Command::Routes { .. } => Tag::routes(),

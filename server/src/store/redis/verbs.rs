@@ -1,5 +1,7 @@
 //! A verb from its command to its answer: where its rows are, what is done after it, and what a lost answer means.
 
+use tenure_shared::Term;
+
 use super::{
     engine::{Done, Engine, STRIPES},
     pending::STEP,
@@ -30,6 +32,10 @@ impl Engine {
             }
             command => command,
         };
+        if matches!(command, Command::Routes { .. }) {
+            // What this process was granted is among what it reads.
+            self.publish(self.shared.clock.now().plus(self.shared.options.deadline / 2), true).await;
+        }
         let home = match home(&command) {
             Home::Tag(tag) => tag,
             Home::Room(room) => match self.shards(until).await {
@@ -56,15 +62,20 @@ impl Engine {
         let done = self.transact(&home, &model::needs(&command), !command.is_read(), until, &work).await;
         drop(guard);
         match done {
-            Ok(done) => self.finish(&command, done, until).await,
+            Ok(done) => self.finish(&command, done),
             Err(error) => unseen(error),
         }
     }
 
-    async fn finish(&self, command: &Command, done: Done, until: Mono) -> Stamped {
+    fn finish(&self, command: &Command, done: Done) -> Stamped {
         let Done { mut stamped, after, doubtful } = done;
-        if matches!(stamped.reply, Err(Error::Tombstoned(_) | Error::Disagreement { .. } | Error::Conflict(_))) {
-            // The store may be another one than before: what was agreed in it is read again.
+        let forgotten = match &stamped.reply {
+            Err(Error::Tombstoned(_) | Error::Disagreement { .. } | Error::Conflict(_) | Error::Unavailable(_)) => true,
+            Err(Error::Fenced { term, .. }) => *term == Term(0),
+            _ => false,
+        };
+        if forgotten {
+            // The store may have forgotten what it was: what was agreed in it is read again.
             *self.shared.agreed.lock() = None;
         }
         if doubtful
@@ -74,31 +85,33 @@ impl Engine {
             let text = format!("its answer was lost, and it seems to have been carried out: {error}");
             stamped.reply = Err(Error::Unavailable(text));
         }
-        let published = !after.routes.is_empty();
         self.shared.pending.add(after);
-        if published {
-            self.publish(until).await;
-        }
         stamped
     }
 
-    /// What may be done after the caller of a verb has its answer.
-    pub(super) async fn afterwards(&self, heartbeat: bool) {
+    /// What may be done after the caller of a verb has its answer: nobody's claim waits for a hint in another slot. `routes`: see
+    /// [`publishes`].
+    pub(super) async fn afterwards(&self, routes: bool) {
         let until = || self.shared.clock.now().plus(self.shared.options.deadline);
-        if heartbeat {
-            self.publish(until()).await;
+        if routes {
+            self.publish(until(), false).await;
         }
         self.note(until).await;
     }
 
-    /// Publishes the routes that wait; those of others that came while one step was under way go with the next.
-    async fn publish(&self, until: Mono) {
-        let _one = tokio::select! {
-            biased;
-            guard = self.shared.publishing.lock() => guard,
-            () = self.shared.clock.sleep_until(until) => return,
-        };
-        loop {
+    /// Publishes the routes that wait; those of others that came while one step was under way go with the next. Who does not `wait`
+    /// leaves them to whoever is at it.
+    async fn publish(&self, until: Mono, wait: bool) {
+        while self.shared.pending.has_routes() {
+            let _one = match self.shared.publishing.try_lock() {
+                Ok(guard) => guard,
+                Err(_) if !wait => return,
+                Err(_) => tokio::select! {
+                    biased;
+                    guard = self.shared.publishing.lock() => guard,
+                    () = self.shared.clock.sleep_until(until) => return,
+                },
+            };
             let routes = self.shared.pending.routes();
             if routes.is_empty() {
                 return;
@@ -188,6 +201,18 @@ impl Engine {
         let done = self.transact(&Tag::members(), &apart::format_needs(), true, until, &work).await?;
         done.stamped.reply.map(drop)
     }
+}
+
+/// Whether routes may wait after this verb, or it is time to try again with those that wait.
+pub(super) fn publishes(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Acquire { .. }
+            | Command::Transfer { .. }
+            | Command::Release { .. }
+            | Command::Publish { .. }
+            | Command::Heartbeat { .. }
+    )
 }
 
 /// Whether the refusal is what a second sending would get of a verb whose first one was carried out. Other verbs answer a repeat alike.

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::{Server, free_port, until};
+use super::{Server, until};
 
 /// Six servers that know one another.
 pub(crate) struct Cluster {
@@ -16,10 +16,13 @@ const SLOTS: u32 = 16_384;
 impl Cluster {
     /// Starts it, and waits until every server says that all slots are served.
     pub(crate) fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// The same with further arguments for the servers.
+    pub(crate) fn with(more: &[&str]) -> Self {
         let server = || {
-            // By default the bus listens 10,000 ports higher, which a free port may not have.
-            let bus = free_port().to_string();
-            Server::start(&[
+            let common = [
                 "--cluster-enabled",
                 "yes",
                 "--cluster-config-file",
@@ -27,10 +30,12 @@ impl Cluster {
                 "--cluster-node-timeout",
                 "2000",
                 "--cluster-port",
-                &bus,
+                // By default the bus listens 10,000 ports higher, which a free port may not have.
+                "{bus}",
                 "--repl-diskless-sync-delay",
                 "0",
-            ])
+            ];
+            Server::start(&[&common, more].concat())
         };
         let servers: Vec<Server> = (0..6).map(|_| server()).collect();
         let addresses = servers.iter().map(|server| format!("127.0.0.1:{}", server.port));
@@ -63,6 +68,12 @@ impl Cluster {
     /// Those that are primaries now.
     pub(crate) fn primaries(&self) -> Vec<&Server> {
         self.servers.iter().filter(|server| server.call(&["ROLE"]).contains("master\r\n")).collect()
+    }
+
+    /// The primary that has the slot of a hash.
+    pub(crate) fn primary_of(&self, hash: &str) -> &Server {
+        let owns = |server: &&Server| server.call(&["HLEN", hash]).starts_with(':');
+        self.primaries().into_iter().find(owns).expect("one of them")
     }
 
     /// Forgets everything.

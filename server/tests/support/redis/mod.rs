@@ -92,13 +92,14 @@ pub(crate) struct Server {
     process: Process,
     /// Where it listens.
     pub(crate) port: u16,
+    bus: u16,
     dir: Arc<tempfile::TempDir>,
     args: Vec<String>,
     sentinel: bool,
 }
 
 impl Server {
-    /// A server with these arguments, in a folder of its own. `{port}` and `{dir}` in them stand for its own.
+    /// A server with these arguments, in a folder of its own. `{port}` and `{bus}` in them stand for its own ports.
     pub(crate) fn start(args: &[&str]) -> Self {
         let dir = Arc::new(tempfile::tempdir().expect("temp folder"));
         let args: Vec<String> = ["--bind", "127.0.0.1", "--save", "", "--dir", &dir.path().display().to_string()]
@@ -120,10 +121,10 @@ impl Server {
     fn on_free_port(dir: Arc<tempfile::TempDir>, args: Vec<String>, sentinel: bool) -> Self {
         // Another process may have taken the port meanwhile: then the server ends at once, and there are other ports.
         for _ in 0..20 {
-            let port = free_port();
-            let mut process = spawn(dir.path(), &args, port, sentinel);
+            let (port, bus) = (free_port(), free_port());
+            let mut process = spawn(dir.path(), &args, [port, bus], sentinel);
             if answers(&mut process, port) {
-                return Self { process, port, dir, args, sentinel };
+                return Self { process, port, bus, dir, args, sentinel };
             }
         }
         panic!("no server came up: {}", std::fs::read_to_string(dir.path().join("log")).unwrap_or_default());
@@ -148,7 +149,7 @@ impl Server {
 
     /// Starts it again with what it has on disk.
     pub(crate) fn again(&mut self) {
-        self.process = spawn(self.dir.path(), &self.args, self.port, self.sentinel);
+        self.process = spawn(self.dir.path(), &self.args, [self.port, self.bus], self.sentinel);
         assert!(answers(&mut self.process, self.port), "it came up again");
     }
 
@@ -168,11 +169,11 @@ impl Server {
     }
 }
 
-fn spawn(dir: &Path, args: &[String], port: u16, sentinel: bool) -> Process {
+fn spawn(dir: &Path, args: &[String], ports: [u16; 2], sentinel: bool) -> Process {
     let log = std::fs::File::create(dir.join("log")).expect("a log");
-    let port = port.to_string();
+    let [port, bus] = ports.map(|port| port.to_string());
     let mut command = Command::new("redis-server");
-    command.args(args.iter().map(|arg| arg.replace("{port}", &port)));
+    command.args(args.iter().map(|arg| arg.replace("{port}", &port).replace("{bus}", &bus)));
     command.args(["--port", &port]);
     if sentinel {
         command.arg("--sentinel");
@@ -181,13 +182,15 @@ fn spawn(dir: &Path, args: &[String], port: u16, sentinel: bool) -> Process {
     Process(command.spawn().expect("redis-server starts"))
 }
 
-/// Waits until it answers; `false` if it ended.
+/// Waits until it, and nobody else at its port, answers; `false` if it ended.
 fn answers(process: &mut Process, port: u16) -> bool {
     let mut ended = false;
+    let own = format!("process_id:{}\r\n", process.0.id());
     until("the server answers", || {
         ended = process.0.try_wait().expect("a child").is_some();
-        // One with a password answers, too.
-        ended || call(port, &["PING"]).is_ok_and(|answer| answer.starts_with("+PONG") || answer.starts_with("-NOAUTH"))
+        // One with a password says no more than that.
+        let is_own = |answer: String| answer.contains(&own) || answer.starts_with("-NOAUTH");
+        ended || call(port, &["INFO", "server"]).is_ok_and(is_own)
     });
     !ended
 }

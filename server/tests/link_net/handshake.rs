@@ -231,7 +231,7 @@ impl tenure::runtime::net::Listener for Streams {
             None => std::future::pending().await,
         }
     }
-    fn local_addr(&self) -> std::io::Result<std::net::SocketAddr> {
+    fn local_addr(&self) -> std::io::Result<SocketAddr> {
         Ok(([127, 0, 0, 1], 1).into())
     }
 }

@@ -63,7 +63,7 @@ fn the_other_side_takes_what_was_released_and_waits_for_the_rest() {
 fn a_shard_that_cannot_be_given_goes_behind_the_others() {
     let mut state = eight_of_a();
     let both = present(&["a#1", "b#1"]);
-    state.step(seconds(1), both.clone());
+    state.step(seconds(1), both);
     let turns = |state: &State| state.gives().keys().map(|shard| shard.0).collect::<Vec<_>>();
     let kept = |shard: u32| Event::Kept { shard: ShardId(shard), term: Term(1_000 + u64::from(shard)) };
     let first = turns(&state);

@@ -38,10 +38,11 @@ impl Writer {
             let lost = held.is_none() && !ownership.in_doubt(id) && ownership.held(id).is_none();
             match held {
                 // Not before its new owner can have it: until then its rooms stand still, and who comes waits.
-                _ if self.shard.given.load(Ordering::Acquire) => {
-                    if self.shard.gone.load(Ordering::Acquire) && !self.is_current() {
-                        return Fate::Lost;
-                    }
+                _ if self.shard.given.load(Ordering::Acquire)
+                    && self.shard.gone.load(Ordering::Acquire)
+                    && !self.is_current() =>
+                {
+                    return Fate::Lost;
                 }
                 // The same fence, still believed in: only the store can say otherwise, and it does at the next commit.
                 Some(held) if held.fence == self.fence && !doubt => return Fate::Going,

@@ -252,7 +252,7 @@ impl LaneTask {
                         Some(Shown::Behind(term)) => behind = behind.max(Some(term)),
                         // Its own detach, if it is on its way, names an older attachment.
                         Some(Shown::Gone) | None => {
-                            self.orphans.give_back(now, link, room.clone(), member.seat, member.generation)
+                            self.orphans.give_back(now, link, room.clone(), member.seat, member.generation);
                         }
                     }
                 }
@@ -298,7 +298,7 @@ impl LaneTask {
             Taken::Yes => {}
             // The socket is gone, or gave up waiting: the seat must not count as connected.
             Taken::No(Attached { room, seat, generation, .. }) => {
-                self.orphans.give_back(now, link, room, seat, generation)
+                self.orphans.give_back(now, link, room, seat, generation);
             }
             Taken::Behind(Attached { room, seat, generation, .. }, term) => {
                 self.behind(now, link, &room, term);

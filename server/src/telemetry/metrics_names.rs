@@ -103,6 +103,8 @@ metrics! {
     Histogram "tenure_commit_seconds" [] "Time from a commit to its durable answer.";
     Counter "tenure_store_conflicts_total" [] "Commands to Redis that were carried out anew, since others changed their rows meanwhile.";
     Counter "tenure_store_failures_total" [] "Faults of the embedded store's file: full disk, I/O errors, damage.";
+    Counter "tenure_store_refusals_total" [] "Calls that Redis refused for a reason that a person should look at: login, rights, keys of a foreign kind.";
+    Gauge "tenure_store_unfit" [] "1 while a primary of the store may evict or lose what it acknowledged, though `store.accept_loss` does not allow it.";
     Counter "tenure_store_reconnects_total" [] "Connections to Redis that broke, or led to a server that is not the primary, and were dropped.";
     Counter "tenure_lease_lapses_total" [] "Times that this node lost its lease and froze its rooms.";
     Counter "tenure_settles_total" [] "Times that this node left what others had held to them for one lease, since the store had been away.";

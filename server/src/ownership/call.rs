@@ -91,6 +91,22 @@ impl Caller {
                     Err(error) => failed(Call::Release(shard), &error),
                 }
             }
+            Effect::Give { shard, incarnation, term, to, floor } => {
+                let fence = Fence::new(Key::shard(shard), incarnation, term);
+                let (package, manifest) = (0, Vec::new());
+                let give = Command::Transfer { fence: fence.clone(), to: to.clone(), package, manifest, floor };
+                match self.ask(give).await {
+                    Ok(Reply::Granted(new)) => Event::Given { shard, term, to, new },
+                    Ok(other) => odd(Call::Release(shard), &other),
+                    Err(Error::Fenced { .. }) => Event::Released { shard, term },
+                    // Nobody is to wait for a member that is gone.
+                    Err(Error::Tombstoned(_)) => match self.ask(Command::Release { fence }).await {
+                        Ok(_) | Err(Error::Fenced { .. }) => Event::Released { shard, term },
+                        Err(error) => failed(Call::Release(shard), &error),
+                    },
+                    Err(error) => failed(Call::Release(shard), &error),
+                }
+            }
             Effect::Deregister { incarnation } => {
                 if let Err(error) = self.ask(Command::Deregister { incarnation }).await {
                     tracing::warn!(%error, "deregistering failed; the lease will lapse");

@@ -38,6 +38,8 @@ pub(super) struct Driver {
     shared: Weak<Shared>,
     /// Who waits for a release.
     gave: BTreeMap<ShardId, Vec<oneshot::Sender<()>>>,
+    /// Who waits until a shard was looked for.
+    sought: BTreeMap<ShardId, Vec<oneshot::Sender<()>>>,
     /// Versions of zone data that were warned of.
     warned: BTreeSet<String>,
 }
@@ -73,8 +75,8 @@ impl Driver {
         let rooms = info.roles.iter().any(|role| role == ROOM);
         let state = State::new(options.times, options.shards, rooms, options.concurrent);
         let (times, shards, shared) = (options.times, options.shards, Arc::downgrade(shared));
-        let (gave, warned) = (BTreeMap::new(), BTreeSet::new());
-        Self { store, clock, rng, info, times, shards, state, shared, gave, warned }
+        let (gave, sought, warned) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { store, clock, rng, info, times, shards, state, shared, gave, sought, warned }
     }
 
     fn incarnation(&self) -> Result<IncarnationId, Error> {
@@ -183,6 +185,13 @@ impl Driver {
                 Event::TermSeen { shard, term }
             }
             Request::Wanted(shard) => Event::Wanted { shard },
+            Request::Sought(shard, done) => {
+                let waiting = self.sought.entry(shard).or_default();
+                // Whoever gave up waiting must not add up.
+                waiting.retain(|waiting| !waiting.is_closed());
+                waiting.push(done);
+                Event::Wanted { shard }
+            }
             Request::Refresh => Event::Refresh,
             Request::Drain => Event::Drain,
             // Handled where the calls under way are.
@@ -214,15 +223,13 @@ impl Driver {
             metrics::counter!("tenure_settles_total").increment(1);
             tracing::info!("the store was away: what others held is left to them for one lease");
         }
-        // An answer, or what will be asked for anew: whoever waits for a release need not wait longer.
-        self.gave.retain(|shard, waiting| {
-            let open = self.state.releases(*shard);
-            if !open {
-                waiting.drain(..).for_each(|done| done.send(()).unwrap_or_default());
-            }
-            open
-        });
         effects
+    }
+
+    /// Tells who waits for an answer of the store. Behind the publishing: they look at what is held.
+    fn answer(&mut self) {
+        answer(&mut self.gave, |shard| self.state.releases(shard));
+        answer(&mut self.sought, |shard| self.state.seeks(shard));
     }
 
     /// Shows readers what the state says; an end before anything else, a beginning after everything else.
@@ -250,6 +257,7 @@ impl Driver {
         if (changed && told) || (!told && self.state.phase() == Phase::Owning) {
             shared.changes.send_modify(|count| *count += 1);
         }
+        self.answer();
     }
 
     fn table(&self) -> Table {
@@ -320,6 +328,18 @@ impl Driver {
         };
         async move { caller.call(effect, register).await }
     }
+}
+
+/// Tells those whose shard is not open any more.
+fn answer(waiting: &mut BTreeMap<ShardId, Vec<oneshot::Sender<()>>>, open: impl Fn(ShardId) -> bool) {
+    waiting.retain(|shard, waiting| {
+        let open = open(*shard);
+        if !open {
+            // Nobody may be waiting any more.
+            waiting.drain(..).for_each(|done| done.send(()).unwrap_or_default());
+        }
+        open
+    });
 }
 
 /// What a call gave; its panic goes on.

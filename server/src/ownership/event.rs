@@ -79,6 +79,8 @@ pub enum Event {
     Refused { shard: ShardId, incarnation: IncarnationId, term: Term },
     /// A shard was released, or its claim was no longer this one's.
     Released { shard: ShardId, term: Term },
+    /// A shard held under `term` was given: the claim names the other under `new`.
+    Given { shard: ShardId, term: Term, to: IncarnationId, new: Term },
     /// A write under this term was refused.
     Fenced { shard: ShardId, term: Term },
     /// Everything of a shard is stored and it may be released.
@@ -137,6 +139,8 @@ pub enum Effect {
     Acquire { shard: ShardId, caller: IncarnationId, seen: Seen, floor: Term },
     /// Give a claim up.
     Release { shard: ShardId, incarnation: IncarnationId, term: Term },
+    /// Give a claim to another member; if that one is gone, give it up.
+    Give { shard: ShardId, incarnation: IncarnationId, term: Term, to: IncarnationId, floor: Term },
     /// Write this node's own tombstone.
     Deregister { incarnation: IncarnationId },
 }

@@ -44,6 +44,7 @@ pub(super) enum Request {
     Gave(ShardId, Term, oneshot::Sender<()>),
     TermSeen(ShardId, Term),
     Wanted(ShardId),
+    Sought(ShardId, oneshot::Sender<()>),
     Refresh,
     Drain,
     Leave(oneshot::Sender<()>),
@@ -173,8 +174,9 @@ impl Ownership {
         self.0.table.load().gives.clone()
     }
 
-    /// Everything of this shard is stored and nothing of it runs any more: its claim is released. Resolves when the store has answered; a
-    /// release that failed is repeated. A fence that is no longer the newest changes nothing. Cancel-safe.
+    /// Everything of this shard is stored and nothing of it runs any more: its claim goes to the member that is to have it, or is released.
+    /// Resolves when the store has it, or when another end of the claim is known; what failed is repeated. A fence that is no longer the
+    /// newest changes nothing. Cancel-safe.
     pub async fn gave(&self, fence: &Fence) {
         let Some(shard) = fence.key().as_shard() else { return };
         let (done, given) = oneshot::channel();
@@ -201,6 +203,16 @@ impl Ownership {
         if self.fence(shard).is_none() {
             // When the mailbox is full the next heartbeat finds it.
             drop(self.0.requests.try_send(Request::Wanted(shard)));
+        }
+    }
+
+    /// As [`Ownership::wanted`], and resolves when the claim was read and, if the shard is this node's to take, asked for: then
+    /// [`Ownership::fence`] says whether it is held. Without an answer of the store it waits; give it a time limit. Cancel-safe.
+    pub async fn sought(&self, shard: ShardId) {
+        let (done, read) = oneshot::channel();
+        if self.fence(shard).is_none() && self.0.requests.try_send(Request::Sought(shard, done)).is_ok() {
+            // An end without an answer is an end.
+            drop(read.await);
         }
     }
 

@@ -23,6 +23,8 @@ pub(super) struct Shard {
     pub(super) lower: bool,
     /// Not asked for again before this.
     pub(super) after: Mono,
+    /// The term under which it was given away, and to whom, until the store has said so: nothing of it is in memory any more.
+    pub(super) given: Option<(Term, Option<IncarnationId>)>,
     /// When somebody last looked for it here.
     pub(super) looked: Mono,
     /// Since when nobody has it who could.
@@ -71,6 +73,9 @@ impl Shard {
         }
         let (holder, term) = (self.holder().cloned(), self.term());
         self.raise(holder.as_ref(), term);
+        if self.given.as_ref().is_some_and(|(of, _)| *of != term || holder.as_ref() != own) {
+            self.given = None;
+        }
         let runs = self.holding.is_some_and(|held| held.term == term) && holder.as_ref() == own;
         if let (false, Some(own)) = (runs, own) {
             self.give_up(own);
@@ -82,7 +87,7 @@ impl Shard {
         news
     }
 
-    fn raise(&mut self, holder: Option<&IncarnationId>, term: Term) {
+    pub(super) fn raise(&mut self, holder: Option<&IncarnationId>, term: Term) {
         if let Some(holder) = holder
             && self.high.as_ref().is_none_or(|(_, high)| *high < term)
         {

@@ -86,6 +86,37 @@ async fn a_given_shard_goes_on_elsewhere_with_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn gateways_hear_of_a_move_when_the_next_owner_can_have_it_and_are_let_in_there() {
+    let world = world_without_checkpoints();
+    let a = world.named("a", &world.weather).await;
+    let gateways = vec![a.gateway()];
+    let ids: Vec<_> = (0..12).map(|n| room(&format!("r{n}"))).collect();
+    let mut players: Vec<_> =
+        ids.iter().enumerate().map(|(n, id)| Player::join(&world, &gateways, id, "ann", n as u64)).collect();
+    world.weather.no_gives.store(true, Ordering::SeqCst);
+    let b = world.named("b", &Arc::default()).await;
+    let gateways = vec![gateways.into_iter().next().unwrap(), b.gateway()];
+    world.until("something was given", || a.ownership.shards().len() < 4);
+    // Heartbeats, and attempts that fail.
+    world.pass(Duration::from_millis(500));
+    assert!(players.iter().all(|player| !player.is_moved(&gateways)), "the store does not know it yet");
+    world.weather.no_gives.store(false, Ordering::SeqCst);
+    world
+        .until("half of it moved", || b.ownership.shards().len() == 2 || players.iter().any(|p| p.is_moved(&gateways)));
+    for player in &mut players {
+        if b.ownership.fence(player.room.shard(SHARDS)).is_none() && !player.is_moved(&gateways) {
+            continue;
+        }
+        world.until("it is told", || player.is_moved(&gateways));
+        let from = gateways[1].heard.said.lock().unwrap().len();
+        let attach = player.rejoin(&gateways);
+        let (conn, attempt) = (attach.conn, attach.attempt);
+        gateways[1].up.send(ToNode::Attach(attach)).expect("taken");
+        assert!(matches!(answer(&gateways[1], conn, attempt, from), Answer::Attached(_)), "at the first attempt");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn while_a_shard_is_given_others_tick_and_joins_wait() {
     let world = world_without_checkpoints();
     let a = world.named("a", &world.weather).await;

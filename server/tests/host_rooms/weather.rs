@@ -24,6 +24,8 @@ pub struct Weather {
     pub no_heartbeats: AtomicBool,
     /// Commits wait until this is false.
     pub hold_commits: AtomicBool,
+    /// No claim is given or released.
+    pub no_gives: AtomicBool,
     /// Last checkpoints before an unload wait until this is false.
     pub hold_dormant: AtomicBool,
     /// The next commit with grants is refused, with this error.
@@ -107,6 +109,11 @@ impl Backend for Stormy {
                 && matches!(command, Command::Heartbeat { .. } | Command::Register { .. })
             {
                 return fail("cut off");
+            }
+            if weather.no_gives.load(Ordering::SeqCst)
+                && matches!(command, Command::Transfer { .. } | Command::Release { .. })
+            {
+                return fail("no claim is given");
             }
             let kept = command.is_read() || command.is_urgent();
             if weather.no_writes.load(Ordering::SeqCst) && !kept {

@@ -116,6 +116,10 @@ pub fn command(node: &str, effect: &Effect, register: &IncarnationId) -> Command
             Command::Acquire { key: Key::shard(shard), caller, seen, floor }
         }
         Effect::Release { shard, incarnation, term } => Command::Release { fence: fence(shard, &incarnation, term) },
+        Effect::Give { shard, incarnation, term, to, floor } => {
+            let fence = fence(shard, &incarnation, term);
+            Command::Transfer { fence, to, package: 0, manifest: Vec::new(), floor }
+        }
         Effect::Deregister { incarnation } => Command::Deregister { incarnation },
     }
 }
@@ -144,6 +148,8 @@ pub fn event(effect: &Effect, command: &Command, sent: Mono, at: Wall, answer: &
         }
         (Effect::Acquire { caller, .. }, Err(Error::Tombstoned(_))) => Event::Gone { incarnation: caller },
         (Effect::Release { shard, term, .. }, Ok(_) | Err(Error::Fenced { .. })) => Event::Released { shard, term },
+        (Effect::Give { shard, term, to, .. }, Ok(Reply::Granted(new))) => Event::Given { shard, term, to, new },
+        (Effect::Give { shard, term, .. }, Err(Error::Fenced { .. })) => Event::Released { shard, term },
         (Effect::Deregister { .. }, _) => Event::Tick,
         (effect, _) => failed(&effect),
     }
@@ -160,7 +166,7 @@ pub fn failed(effect: &Effect) -> Event {
         Effect::ReadClaims { shards } => Call::Claims(shards),
         Effect::Tell { .. } => Call::Status,
         Effect::Acquire { shard, .. } => Call::Acquire(shard),
-        Effect::Release { shard, .. } => Call::Release(shard),
+        Effect::Release { shard, .. } | Effect::Give { shard, .. } => Call::Release(shard),
         Effect::Deregister { .. } => return Event::Tick,
     })
 }

@@ -1,10 +1,10 @@
 //! What the store says of shards: readings, grants, refusals, releases, and what others saw.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use tenure_shared::{IncarnationId, ShardId, Term};
 
-use super::{State, peers::EAGERNESS};
+use super::State;
 use crate::{
     ownership::{
         event::{Effect, Seen},
@@ -13,6 +13,9 @@ use crate::{
     runtime::Mono,
     store::Claim,
 };
+
+/// Shortest time between two readings of one claim that somebody asked for.
+const LOOK_GAP: Duration = Duration::from_millis(20);
 
 impl State {
     /// A route said who owns a shard. It may be older than what is known.
@@ -186,26 +189,41 @@ impl State {
     }
 
     pub(super) fn wanted(&mut self, now: Mono, shard: ShardId, effects: &mut Vec<Effect>) {
-        let gap = self.times.heartbeat / EAGERNESS;
         let Some(state) = self.shards.get_mut(&shard) else { return };
         if state.holding.is_some() || self.asking.contains(&shard) {
             return;
         }
-        if state.looked == Mono(0) || now.since(state.looked) >= gap {
+        let next = state.looked.plus(LOOK_GAP);
+        if state.looked == Mono(0) || now >= next {
             state.looked = now;
+            self.later.remove(&shard);
             self.look_for(now, shard, effects);
             self.refresh(now, effects);
+        } else if self.looks() {
+            // What was read may be older than what made somebody look here.
+            self.later.insert(shard, next);
+        }
+    }
+
+    /// Reads the claims whose time has come.
+    pub(super) fn look_again(&mut self, now: Mono, effects: &mut Vec<Effect>) {
+        let due: Vec<ShardId> = self.later.iter().filter(|(_, at)| now >= **at).map(|(shard, _)| *shard).collect();
+        for shard in due {
+            self.later.remove(&shard);
+            self.wanted(now, shard, effects);
         }
     }
 
     pub(super) fn gave(&mut self, now: Mono, shard: ShardId, term: Term, effects: &mut Vec<Effect>) {
+        let to = self.gives.get(&shard).or_else(|| self.targets.get(&shard)).cloned();
         let Some(state) = self.shards.get_mut(&shard) else { return };
         let held = state.holding.is_some_and(|held| held.term == term);
         if held {
             state.holding = None;
+            state.given = Some((term, to.clone()));
             self.gives.remove(&shard);
             self.touched.held = true;
-            self.release(shard, term, effects);
+            self.release(shard, term, to, effects);
         } else if state.former.as_ref().is_some_and(|former| former.term == term) {
             // It lapsed meanwhile: nothing of it is in memory any more that could go on.
             state.former = None;
@@ -214,25 +232,51 @@ impl State {
         self.plan(now, effects);
     }
 
-    pub(super) fn release(&mut self, shard: ShardId, term: Term, effects: &mut Vec<Effect>) {
-        if let Some(incarnation) = self.incarnation.clone() {
-            self.releasing.insert(shard);
-            effects.push(Effect::Release { shard, incarnation, term });
-        }
+    /// Gives a claim up, to `to` if that one lives.
+    pub(super) fn release(&mut self, shard: ShardId, term: Term, to: Option<IncarnationId>, effects: &mut Vec<Effect>) {
+        let Some(incarnation) = self.incarnation.clone() else { return };
+        self.releasing.insert(shard);
+        let floor = self.shards.get(&shard).map_or(self.floor, |state| self.floor.max(state.least));
+        effects.push(match to.filter(|to| *to != incarnation && self.peers.lives(to)) {
+            Some(to) => Effect::Give { shard, incarnation, term, to, floor },
+            None => Effect::Release { shard, incarnation, term },
+        });
     }
 
     pub(super) fn released(&mut self, now: Mono, shard: ShardId, term: Term, effects: &mut Vec<Effect>) {
+        self.given_up(shard, term, (None, term));
+        self.plan(now, effects);
+    }
+
+    pub(super) fn given(
+        &mut self,
+        now: Mono,
+        shard: ShardId,
+        term: Term,
+        to: IncarnationId,
+        new: Term,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.floor = self.floor.max(new);
+        self.given_up(shard, term, (Some(to), new));
+        self.plan(now, effects);
+    }
+
+    /// What was held under `term` is given up: the claim is as said.
+    fn given_up(&mut self, shard: ShardId, term: Term, claim: (Option<IncarnationId>, Term)) {
         self.releasing.remove(&shard);
-        if let Some(state) = self.shards.get_mut(&shard)
-            && state.holding.is_none()
-            && state.term() == term
-        {
-            state.claim = Some((None, term));
+        let Some(state) = self.shards.get_mut(&shard) else { return };
+        if state.given.as_ref().is_some_and(|(of, _)| *of == term) {
+            state.given = None;
+        }
+        if state.holding.is_none() && state.term() == term {
+            state.raise(claim.0.as_ref(), claim.1);
+            state.claim = Some(claim);
             state.former = None;
+            state.orphan = None;
             self.dirty = true;
             self.touched.routes = true;
             self.touched.held = true;
         }
-        self.plan(now, effects);
     }
 }

@@ -37,6 +37,7 @@ impl State {
             self.next_check = now.plus(self.times.claim_check);
             self.check(now, effects);
         }
+        self.look_again(now, effects);
         if self.looks() && now >= self.peers.next_poll {
             self.poll(now, effects);
         }
@@ -89,11 +90,14 @@ impl State {
             shard.give_up(incarnation);
             shard.after = Mono(0);
         }
+        self.later.clear();
     }
 
     /// This incarnation has a tombstone: for ever.
     pub(super) fn gone(&mut self, effects: &mut Vec<Effect>) {
         self.drop_holdings();
+        // With its life every claim of it is free.
+        self.shards.values_mut().for_each(|shard| shard.given = None);
         self.incarnation = None;
         self.until = Mono(0);
         self.told = None;

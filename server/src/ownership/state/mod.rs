@@ -51,6 +51,8 @@ pub struct State {
     /// Claims to be read, not before `look_at`.
     look: BTreeSet<ShardId>,
     look_at: Mono,
+    /// Claims that somebody wants read again so soon after the last time that they are to be read at this moment.
+    later: BTreeMap<ShardId, Mono>,
     peers: Peers,
     /// Shards that belong elsewhere than where they are, by the last placement.
     targets: BTreeMap<ShardId, IncarnationId>,
@@ -110,6 +112,7 @@ impl State {
             releasing: BTreeSet::new(),
             look: BTreeSet::new(),
             look_at: Mono(0),
+            later: BTreeMap::new(),
             peers: Peers::default(),
             targets: BTreeMap::new(),
             gives: BTreeMap::new(),
@@ -161,9 +164,15 @@ impl State {
         self.shards.get(&shard).is_some_and(|state| state.former.is_some())
     }
 
-    /// Whether this shard is being released.
+    /// Whether this shard is being given up, and the store has not said yet that it is.
     pub fn releases(&self, shard: ShardId) -> bool {
-        self.releasing.contains(&shard)
+        self.releasing.contains(&shard) || self.shards.get(&shard).is_some_and(|state| state.given.is_some())
+    }
+
+    /// Whether an answer of the store is on its way that may make this shard one that is held.
+    pub fn seeks(&self, shard: ShardId) -> bool {
+        let reads = self.busy.claims || self.look.contains(&shard) || self.later.contains_key(&shard);
+        self.looks() && (reads || self.asking.contains(&shard))
     }
 
     /// Shards to be given, and to whom.
@@ -200,6 +209,7 @@ impl State {
         let mut wake = self.next_beat.min(self.next_check);
         if self.looks() {
             wake = wake.min(self.peers.next_poll);
+            wake = self.later.values().fold(wake, |wake, at| wake.min(*at));
         }
         if let Some(settle) = self.settle {
             wake = wake.min(settle);
@@ -253,6 +263,7 @@ impl State {
                 }
             }
             Event::Released { shard, term } => self.released(now, shard, term, &mut effects),
+            Event::Given { shard, term, to, new } => self.given(now, shard, term, to, new, &mut effects),
             Event::Fenced { shard, term } => self.fenced(now, shard, term, &mut effects),
             Event::Gave { shard, term } => self.gave(now, shard, term, &mut effects),
             Event::TermSeen { shard, term } => self.term_seen(now, shard, term, &mut effects),
@@ -296,6 +307,11 @@ impl State {
             Call::Acquire(shard) => self.not_granted(now, shard, effects),
             Call::Release(shard) => {
                 self.releasing.remove(&shard);
+                // Whatever kept it from its target: that it is free is known by everybody.
+                if let Some(state) = self.shards.get_mut(&shard) {
+                    state.after = now.plus(self.times.heartbeat);
+                    state.given = state.given.take().map(|(term, _)| (term, None));
+                }
                 self.look_for(now, shard, effects);
             }
         }

@@ -24,7 +24,7 @@ const ROUTES: usize = 1_000;
 /// Several lapsed leases of other nodes at the first look mean that the store was away, not that each of them died.
 const CROWD: usize = 2;
 /// A heartbeat divided by this is the shortest time between two readings that somebody asked for.
-pub(super) const EAGERNESS: u32 = 4;
+const EAGERNESS: u32 = 4;
 
 /// What is known of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -20,11 +20,12 @@ use crate::{
 const PATIENCE: u32 = 5;
 
 /// What to do about a shard that is not held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Deed {
     Nothing,
     Acquire,
-    Release,
+    /// To this member, if any.
+    Release(Option<IncarnationId>),
     /// Another lives in its claim: what was held is given up.
     Forget,
 }
@@ -51,14 +52,14 @@ impl State {
                     let (caller, seen) = (own.clone(), state.claim.clone());
                     effects.push(Effect::Acquire { shard: *shard, caller, seen, floor: self.floor.max(state.least) });
                 }
-                Deed::Release if now < state.after => {}
-                Deed::Release => releases.push((*shard, state.term())),
+                Deed::Release(_) if now < state.after => {}
+                Deed::Release(to) => releases.push((*shard, state.term(), to)),
                 Deed::Forget => {}
             }
         }
         self.shards = shards;
-        for (shard, term) in releases {
-            self.release(shard, term, effects);
+        for (shard, term, to) in releases {
+            self.release(shard, term, to, effects);
         }
         self.give(&own);
     }
@@ -66,6 +67,11 @@ impl State {
     fn deed(&mut self, now: Mono, own: &IncarnationId, shard: ShardId, state: &mut Shard, known: bool) -> Deed {
         let holder = state.holder().cloned();
         let lives = holder.as_ref().is_some_and(|holder| self.peers.lives(holder));
+        if let Some((_, to)) = state.given.as_ref().filter(|(term, _)| *term == state.term())
+            && holder.as_ref() == Some(own)
+        {
+            return Deed::Release(to.clone());
+        }
         let patient =
             |since: Option<Mono>| since.is_none_or(|since| now.since(since) < self.times.heartbeat * PATIENCE);
         if self.yields(own, state) {
@@ -74,7 +80,7 @@ impl State {
                 if state.former.take().is_some() {
                     self.touched.held = true;
                 }
-                return if holder.as_ref() == Some(own) { Deed::Release } else { Deed::Nothing };
+                return if holder.as_ref() == Some(own) { Deed::Release(None) } else { Deed::Nothing };
             }
             // The owner of that term does not come back to it.
             state.high = None;
@@ -99,10 +105,11 @@ impl State {
         let target = self.targets.get(&shard);
         match holder {
             Some(holder) if holder == *own => {
-                if target.is_some_and(|target| target != own) {
-                    Deed::Release
-                } else {
-                    Deed::Acquire
+                match target.filter(|target| *target != own) {
+                    // It never ran here: it is passed on as it is.
+                    Some(target) if self.wanted == Status::Draining => Deed::Release(Some(target.clone())),
+                    // Whoever gave it saw the members otherwise. It is served first, and given from there.
+                    _ => Deed::Acquire,
                 }
             }
             Some(_) if lives => {

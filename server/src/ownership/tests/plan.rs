@@ -23,11 +23,16 @@ fn a_join_is_given_its_share_a_few_at_a_time() {
         assert!(gives(&state).len() <= 2 && to == "b#1");
         let term = 1_000 + u64::from(shard);
         let effects = state.step(seconds(1), Event::Gave { shard: ShardId(shard), term: Term(term) });
-        assert_eq!(effects, vec![released(shard, "a#1", term)]);
+        assert!(
+            matches!(&effects[..], [Effect::Give { shard: of, term: under, to, .. }] if of.0 == shard && under.0 == term && *to == name("b#1"))
+        );
+        assert!(state.releases(ShardId(shard)), "not before the store has it");
         assert!(!state.holdings().contains_key(&ShardId(shard)) && !state.in_doubt().contains(&ShardId(shard)));
-        let effects = state.step(seconds(1), Event::Released { shard: ShardId(shard), term: Term(term) });
+        let (to, new) = (name("b#1"), Term(2_000 + u64::from(shard)));
+        let effects = state.step(seconds(1), Event::Given { shard: ShardId(shard), term: Term(term), to, new });
         assert_eq!(acquires(&effects), vec![], "what was given is not taken back");
-        assert_eq!(state.routes()[&ShardId(shard)].owner, None);
+        assert!(!state.releases(ShardId(shard)));
+        assert_eq!(state.routes()[&ShardId(shard)].owner, Some(name("b#1")));
         given += 1;
     }
     assert_eq!((given, state.holdings().len()), (4, 4));
@@ -81,7 +86,73 @@ fn a_release_that_failed_is_made_again() {
     let effects = state.step(seconds(1), Event::Failed(Call::Release(shard)));
     assert_eq!(effects, vec![Effect::ReadClaims { shards: vec![shard] }]);
     let effects = state.step(seconds(1), claims(vec![claim(shard.0, Some("a#1"), term.0)]));
+    assert_eq!(effects, vec![], "not in a loop without a pause");
+    assert!(state.releases(shard), "who gave it waits until the store has it");
+    let effects = heartbeat(&mut state, seconds(2), &present(&["a#1", "b#1"]));
     assert_eq!(effects, vec![released(shard.0, "a#1", term.0)], "nothing of it is in memory: it is not run again");
+    state.step(seconds(2), Event::Released { shard, term });
+    assert!(!state.releases(shard));
+}
+
+#[test]
+fn what_is_given_to_a_member_that_is_gone_is_free() {
+    let mut state = eight_of_a();
+    state.step(seconds(1), present(&["a#1", "b#1"]));
+    let shard = state.gives().keys().next().copied().expect("gives");
+    let term = Term(1_000 + u64::from(shard.0));
+    state.step(seconds(1), present(&["a#1"]));
+    let effects = state.step(seconds(1), Event::Gave { shard, term });
+    assert_eq!(effects[0], released(shard.0, "a#1", term.0));
+}
+
+/// `a#1` beside `b#1`, which has all eight shards; and one that it is about to give.
+fn b_gives() -> (State, ShardId) {
+    let owned: Vec<Route> = (0..8).map(|n| route(n, Some("b#1"), 10)).collect();
+    let mut state = among(8, &["a#1", "b#1"], owned);
+    assert_eq!((state.holdings().len(), heartbeat(&mut state, seconds(1), &present(&["a#1", "b#1"]))), (0, vec![]));
+    (state, ShardId(3))
+}
+
+#[test]
+fn a_shard_that_was_given_to_a_node_runs_under_a_term_of_its_own_as_soon_as_somebody_comes() {
+    let (mut state, shard) = b_gives();
+    let effects = state.step(millis(1_500), Event::Wanted { shard });
+    assert_eq!(effects[0], Effect::ReadClaims { shards: vec![shard] });
+    assert!(state.seeks(shard));
+    let effects = state.step(millis(1_502), claims(vec![claim(shard.0, Some("a#1"), 11)]));
+    assert_eq!(acquires_of(&effects), vec![(shard.0, seen(Some("a#1"), 11))], "whatever its own placement says");
+    assert!(state.seeks(shard) && !state.holdings().contains_key(&shard));
+    state.step(millis(1_504), granted_of(shard.0, "a#1", seen(Some("a#1"), 11), 12));
+    assert!(!state.seeks(shard));
+    assert_eq!(state.holdings()[&shard], Holding { term: Term(12), continues: None });
+}
+
+#[test]
+fn a_claim_that_is_wanted_again_at_once_is_read_again_a_moment_later() {
+    let (mut state, shard) = b_gives();
+    let as_before = || claims(vec![claim(3, Some("b#1"), 10)]);
+    state.step(millis(1_500), Event::Wanted { shard });
+    state.step(millis(1_501), as_before());
+    assert!(!state.seeks(shard));
+    for at in [1_502, 1_503, 1_504] {
+        assert_eq!(state.step(millis(at), Event::Wanted { shard }), vec![], "not for everybody who asks");
+    }
+    assert!(state.seeks(shard) && state.wake() == millis(1_520));
+    let effects = state.step(millis(1_520), Event::Tick);
+    assert_eq!(effects, vec![Effect::ReadClaims { shards: vec![shard] }]);
+    state.step(millis(1_521), as_before());
+    assert!(!state.seeks(shard) && state.wake() > millis(1_521));
+}
+
+#[test]
+fn a_draining_node_passes_on_what_it_is_given() {
+    let (mut state, shard) = b_gives();
+    state.step(millis(1_500), Event::Drain);
+    state.step(millis(1_500), Event::Wanted { shard });
+    let effects = state.step(millis(1_502), claims(vec![claim(shard.0, Some("a#1"), 11)]));
+    assert_eq!(acquires(&effects), vec![]);
+    let on = |effect: &Effect| matches!(effect, Effect::Give { term: Term(11), to, .. } if *to == name("b#1"));
+    assert!(effects.iter().any(on), "{effects:?}");
 }
 
 #[test]

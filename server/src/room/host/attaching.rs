@@ -59,11 +59,7 @@ pub(super) fn offer_kept(host: &Arc<Host>, shard: &Arc<Shard>) {
         }
         match to_room(host, shard, attach) {
             Ok(Offer::Taken) => {}
-            Ok(Offer::NotHere(attach)) => answers.push((attach, None)),
-            Ok(Offer::Full(attach)) => {
-                answers.push((attach, Some((ErrorCode::MayRetry, "the room has no time right now"))));
-            }
-            Ok(Offer::Refuse(attach, code, text)) => answers.push((attach, Some((code, text)))),
+            Ok(other) => answers.push(other),
             Err(Undecided(attach)) => {
                 kept.push_front(attach);
                 break;
@@ -71,11 +67,18 @@ pub(super) fn offer_kept(host: &Arc<Host>, shard: &Arc<Shard>) {
         }
     }
     drop(kept);
-    for (attach, answer) in answers {
-        match answer {
-            Some((code, text)) => refuse(host, &attach, code, text),
-            None => not_owner(host, &attach),
-        }
+    for offer in answers {
+        answer(host, offer);
+    }
+}
+
+/// Tells a gateway that waits why its attach came to nothing.
+pub(super) fn answer(host: &Host, offer: Offer) {
+    match offer {
+        Offer::Taken => {}
+        Offer::NotHere(attach) => not_owner(host, &attach),
+        Offer::Full(attach) => refuse(host, &attach, ErrorCode::MayRetry, "the room has no time right now"),
+        Offer::Refuse(attach, code, text) => refuse(host, &attach, code, text),
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) const GATEWAY_BACKLOG: usize = 64;
 pub(super) const GATEWAY_PATIENCE: Duration = Duration::from_secs(5);
 /// Most attaches of one shard that wait until it is decided whether it stays; more are given back to the gateway.
 pub(super) const KEPT_ATTACHES: usize = 4_096;
+/// Longest wait of an attach for what the store says of a shard that is not here.
+pub(super) const ARRIVAL_WAIT: Duration = Duration::from_millis(250);
 /// Least time between two words to one gateway that a shard is not here.
 pub(super) const MOVED_EVERY: Duration = Duration::from_millis(100);
 /// How long a room that stops waits for the ledgers' answers to its grants; they are applied in any case.

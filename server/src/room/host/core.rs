@@ -15,6 +15,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::{
     actor::Actor,
+    arrivals::Arrivals,
     config::{HostConfig, LONGEST_BACKOFF, REWARD_GRANTS, backoff},
     executor::Executor,
     finder::Finder,
@@ -58,6 +59,7 @@ pub(super) struct Host {
     pub(super) stalls: AtomicU64,
     saved: AtomicU64,
     pub(super) gateways: Gateways,
+    pub(super) arrivals: Arrivals,
     // The last term of each shard that ran here.
     ran: Vec<AtomicU64>,
 }
@@ -102,6 +104,7 @@ impl Host {
             stalls: AtomicU64::new(0),
             saved: AtomicU64::new(0),
             gateways: Gateways::default(),
+            arrivals: Arrivals::default(),
             ran,
         }
     }

@@ -42,6 +42,8 @@ async fn give(host: &Arc<Host>, shard: &Arc<Shard>, fence: &Fence, number: u64, 
     }
     shard.give(to.and_then(|to| address(host, &to)));
     host.ownership.gave(fence).await;
+    // Whoever is told now finds it in the store as it is told.
+    shard.let_go();
     if host.ownership.fence(shard.id()).as_ref() == Some(fence) {
         // Not released after all: under this term nothing goes on any more.
         host.ownership.fenced(fence);

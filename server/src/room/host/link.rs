@@ -12,6 +12,7 @@ use tenure_shared::{Generation, RoomId, SeatId, ShardId, codes::ErrorCode};
 use super::{
     RoomHost,
     actor::RETRY_AFTER,
+    arrivals,
     attaching::{self, Offer},
     config::MOVED_EVERY,
     core::Host,
@@ -207,7 +208,18 @@ impl Link {
         if !host.kinds.contains_key(attach.room.kind()) {
             return self.refuse(attach, ErrorCode::UnknownKind, "no game of this kind is registered", None);
         }
-        let Some(shard) = host.held(attach.room.shard(host.config.shards)) else { return self.not_owner(attach) };
+        let id = attach.room.shard(host.config.shards);
+        // Behind those that wait for the same shard.
+        let attach = match host.arrivals.join(id, attach) {
+            Ok(()) => return Ok(()),
+            Err(attach) => attach,
+        };
+        let Some(shard) = host.held(id) else {
+            return match arrivals::wait(host, id, attach) {
+                Ok(()) => Ok(()),
+                Err(attach) => self.not_owner(attach),
+            };
+        };
         if host.stopping.load(Ordering::Acquire) {
             return self.refuse(attach, ErrorCode::MayRetry, "the node is stopping", retry);
         }

@@ -11,6 +11,7 @@
 #![allow(clippy::result_large_err, reason = "what a full inbox refuses goes back as it came, whatever its size")]
 
 mod actor;
+mod arrivals;
 mod attaching;
 mod config;
 mod core;

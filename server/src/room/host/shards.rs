@@ -37,16 +37,21 @@ pub(super) fn watch(host: &Arc<Host>) {
     });
 }
 
-fn begin_owned(host: &Arc<Host>) {
+pub(super) fn begin_owned(host: &Arc<Host>) {
     for (number, slot) in host.shards.iter().enumerate() {
         let id = ShardId(u32::try_from(number).unwrap_or(u32::MAX));
-        if slot.read().is_none()
+        if slot.read().is_some() {
+            continue;
+        }
+        // Looked at again: whoever waits for a shard begins it too.
+        let mut slot = slot.write();
+        if slot.is_none()
             && let Some(fence) = host.ownership.fence(id)
             // A term runs once: what was dropped here comes back under a new one (H2).
             && fence.term() > host.last_term(id)
         {
             host.ran(&fence);
-            *slot.write() = Some(Shard::start(host, id, fence));
+            *slot = Some(Shard::start(host, id, fence));
         }
     }
 }

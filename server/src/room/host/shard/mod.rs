@@ -55,6 +55,8 @@ pub(super) struct Shard {
     in_hand: AtomicBool,
     // Everything is stored and ownership was told so: whatever comes, these worlds do not go on.
     given: AtomicBool,
+    // The store has it as another's.
+    gone: AtomicBool,
     next_owner: Mutex<Option<Address>>,
     // Attaches that wait until it is decided whether the shard stays. Bounded by `config::KEPT_ATTACHES`.
     kept: Mutex<VecDeque<Attach>>,
@@ -83,6 +85,7 @@ impl Shard {
             givings: AtomicU64::new(0),
             in_hand: AtomicBool::new(false),
             given: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
             next_owner: Mutex::new(None),
             kept: Mutex::default(),
             reached: AtomicU64::new(0),
@@ -226,6 +229,12 @@ impl Shard {
     pub(super) fn give(&self, next: Option<Address>) {
         *self.next_owner.lock() = next;
         self.given.store(true, Ordering::Release);
+    }
+
+    /// What was given is the other's: gateways may be told.
+    pub(super) fn let_go(&self) {
+        self.gone.store(true, Ordering::Release);
+        self.notify.notify_one();
     }
 
     /// Attaches that wait for what becomes of the shard, in order.

@@ -28,7 +28,12 @@ impl Writer {
             // Looked at twice: it may be in doubt, or come back, between the two questions.
             let lost = held.is_none() && !ownership.in_doubt(id) && ownership.held(id).is_none();
             match held {
-                _ if self.shard.given.load(Ordering::Acquire) && !self.is_current() => return Fate::Lost,
+                // Not before its new owner can have it: until then its rooms stand still, and who comes waits.
+                _ if self.shard.given.load(Ordering::Acquire) => {
+                    if self.shard.gone.load(Ordering::Acquire) && !self.is_current() {
+                        return Fate::Lost;
+                    }
+                }
                 // The same fence, still believed in: only the store can say otherwise, and it does at the next commit.
                 Some(held) if held.fence == self.fence && !doubt => return Fate::Going,
                 Some(held) if held.fence != self.fence => break held,
@@ -42,6 +47,7 @@ impl Writer {
                         return Fate::Ended;
                     }
                 }
+                () = self.shard.notify.notified() => {}
                 () = self.host.shutdown.stopped() => return Fate::Ended,
             }
         };
@@ -102,12 +108,13 @@ impl Writer {
             }
         }
         self.host.finder.lock().remove_all(of_shard);
+        let next = self.shard.next_owner.lock().take();
+        gateways::tell_moved(&self.host, self.shard.id, self.fence.term(), next);
+        // Behind the word where it is: whoever is turned away goes there.
         let kept = std::mem::take(&mut *self.shard.kept.lock());
         for attach in kept {
             attaching::not_owner(&self.host, &attach);
         }
-        let next = self.shard.next_owner.lock().take();
-        gateways::tell_moved(&self.host, self.shard.id, self.fence.term(), next);
         // Last: from here on the shard may begin anew, and what was removed above must not be what it has made known.
         if let Some(slot) = self.host.shards.get(self.shard.id.0 as usize) {
             *slot.write() = None;

@@ -193,6 +193,22 @@ fn what_was_on_its_way_to_a_failed_world_does_not_overtake_what_is_owed() {
 }
 
 #[test]
+fn a_socket_behind_whose_back_a_world_was_restored_is_told_to_come_back() {
+    let (kind, _) = kind();
+    let mut world = create(&kind, START);
+    let before = attach(&mut world, "ada", (1, 1), 1);
+    tick(&mut world, START);
+    let (stored, reached) = (world.checkpoint(false), world.reached());
+    let mut world =
+        RoomWorld::restore_after(&kind, &WorldSettings::default(), Term(5), &stored, reached).expect("a world");
+    let old = (before.seat, before.generation);
+    assert_eq!(say(&mut world, old, 1, 1), Some(ErrorCode::BadState), "nobody hears it: it must not go on unheard");
+    let again = attach(&mut world, "ada", (1, 2), 1);
+    assert_eq!(say(&mut world, old, 1, 1), None, "another socket has the seat");
+    assert_eq!(say(&mut world, (again.seat, again.generation), 1, 1), None);
+}
+
+#[test]
 fn seat_numbers_come_once_however_often_one_checkpoint_is_restored() {
     let (kind, _) = kind();
     let mut world = create(&kind, START);

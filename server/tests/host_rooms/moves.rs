@@ -117,6 +117,28 @@ async fn gateways_hear_of_a_move_when_the_next_owner_can_have_it_and_are_let_in_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_with_a_full_queue_hears_of_a_move_also_when_the_shard_is_back() {
+    let world = world_without_checkpoints();
+    let a = world.named("a", &world.weather).await;
+    let gateways = [a.gateway()];
+    let before = a.ownership.shards();
+    gateways[0].heard.deaf.store(true, Ordering::SeqCst);
+    let b = world.named("b", &Arc::default()).await;
+    world.until("they share", || a.ownership.shards().len() == 2 && b.ownership.shards().len() == 2);
+    let moved = b.ownership.shards();
+    assert!(b.stop().await.is_clean());
+    world.until("it has all again", || a.ownership.shards() == before);
+    world.until("they run here again", || a.host.status().shards == (4, 4));
+    gateways[0].heard.deaf.store(false, Ordering::SeqCst);
+    for shard in moved {
+        world.until("it hears of it", || {
+            let said = gateways[0].heard.said.lock().unwrap();
+            said.iter().any(|m| matches!(m, ToGateway::Moved { shard: of, .. } if *of == shard))
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn while_a_shard_is_given_others_tick_and_joins_wait() {
     let world = world_without_checkpoints();
     let a = world.named("a", &world.weather).await;

@@ -80,8 +80,8 @@ pub(super) fn moved(host: &Host, shard: ShardId, term: Term, next: Option<Addres
     ToGateway::Moved { shard, term, to }
 }
 
-/// Tells every gateway that a shard is no longer here. One whose queue is full is told when it has room, unless the shard is back by then: what
-/// it sends for the shard meanwhile is answered in the same way.
+/// Tells every gateway that a shard is no longer here. One whose queue is full is told when it has room, also if the shard is back by then: of
+/// the seats of this term it would never hear, and what is said late of a term that ended moves nobody of a later one.
 pub(super) fn tell_moved(host: &Arc<Host>, shard: ShardId, term: Term, next: Option<Address>) {
     let message = moved(host, shard, term, next);
     let mut waiting = host.gateways.all();
@@ -92,7 +92,7 @@ pub(super) fn tell_moved(host: &Arc<Host>, shard: ShardId, term: Term, next: Opt
     let host = host.clone();
     host.clone().tasks.spawn("moved", Kind::Job, async move {
         let mut attempt = 0;
-        while !waiting.is_empty() && !host.shutdown.is_stopped() && host.held(shard).is_none() {
+        while !waiting.is_empty() && !host.shutdown.is_stopped() {
             host.pause(attempt).await;
             attempt += 1;
             waiting.retain(|gateway| matches!(host.gateways.send(*gateway, message.clone()), Err(Refused::Full(_))));

@@ -40,11 +40,15 @@ impl RoomWorld {
     /// # Errors
     /// - A seat whose queue is at its bound: then nothing was taken, and nothing more is taken of this attachment, since what follows
     ///   must not overtake it.
-    /// - A seat or an attachment that this world does not know.
+    /// - A seat or an attachment that this world does not know, or an older attachment of a seat that has no socket now.
     pub fn input(&mut self, input: Input) -> Result<(), InputRefused> {
         let gone = InputRefused::Gone { seat: input.seat, generation: input.generation };
         let Some(seat) = self.seats.get_mut(&input.seat) else { return Err(gone) };
         if input.generation > seat.generation {
+            return Err(gone);
+        }
+        if input.generation < seat.generation && seat.link.is_none() {
+            // Nobody has it since: the world was restored behind the back of its socket, which must come back.
             return Err(gone);
         }
         if seat.generation != input.generation || seat.link.is_none() || seat.overrun || input.seq <= seat.queued {

@@ -14,6 +14,9 @@ use crate::{
     store::{Command, Reply},
 };
 
+/// How often the rooms of a batch are read, if none of them can be, before their shard begins anew.
+const READINGS: u32 = 8;
+
 impl Writer {
     /// Waits for a fence of a new term. `doubt`: whether `requests` may have been applied under the old one.
     pub(super) async fn refence(&mut self, requests: Requests, doubt: bool) -> Fate {
@@ -57,7 +60,10 @@ impl Writer {
         let new = held.fence;
         // Under the new term no write of the old one can be applied any more: what is read now is final.
         let applied = if doubt && !requests.is_empty() { self.was_applied(&requests).await } else { Some(false) };
-        let Some(applied) = applied else { return Fate::Ended };
+        let Some(applied) = applied else {
+            // Shut down, or none of its rows can be read: from memory nothing can go on, what is stored begins anew.
+            return if self.host.shutdown.is_stopped() { Fate::Ended } else { Fate::Lost };
+        };
         self.fence = new;
         self.number = 0;
         self.shard.term.store(self.fence.term().0, Ordering::Release);
@@ -74,21 +80,32 @@ impl Writer {
         Fate::Going
     }
 
-    /// Whether a batch whose answer was lost is in the store. One step applies it whole, so one room tells.
+    /// Whether a batch whose answer was lost is in the store. One step applies it whole, so one room tells. `None` when no room's row can
+    /// be read within a few attempts, or when the host ends.
     async fn was_applied(&self, requests: &Requests) -> Option<bool> {
-        for (room, request) in requests {
-            if request.checkpoint.is_none() && !request.delete {
-                continue;
-            }
-            let answer = self.host.call_until_stopped(Command::Load { room: room.clone() }).await;
-            let Ok(Reply::Checkpoint(stored)) = answer else { return None };
-            return Some(match &request.checkpoint {
-                Some(sent) => stored.is_some_and(|stored| stored.version >= sent.version),
-                None => stored.is_none(),
-            });
+        let telling: Vec<_> =
+            requests.iter().filter(|(_, request)| request.checkpoint.is_some() || request.delete).collect();
+        if telling.is_empty() {
+            // Only trims and cancellations: they may be done twice.
+            return Some(false);
         }
-        // Only trims and cancellations: they may be done twice.
-        Some(false)
+        for attempt in 0..READINGS {
+            for (room, request) in &telling {
+                let answer = self.host.call_until_stopped(Command::Load { room: room.clone() }).await;
+                if let Ok(Reply::Checkpoint(stored)) = answer {
+                    return Some(match &request.checkpoint {
+                        Some(sent) => stored.is_some_and(|stored| stored.version >= sent.version),
+                        None => stored.is_none(),
+                    });
+                }
+                if self.host.shutdown.is_stopped() {
+                    return None;
+                }
+            }
+            tracing::error!(shard = %self.shard.id, rooms = telling.len(), attempt, "it cannot be read whether a commit is stored");
+            self.host.pause(attempt).await;
+        }
+        None
     }
 
     /// The shard is, or was, another's: its worlds are dropped, the checkpoints count. Gateways are told behind everything that its rooms

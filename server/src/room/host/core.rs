@@ -157,6 +157,7 @@ impl Host {
     /// Whether the lease holds, and the shard is ours under the term that its rooms run under (H1).
     pub(super) fn leads(&self, shard: &Shard, now: Mono) -> bool {
         !shard.is_lost()
+            && !shard.is_doubted()
             && self.ownership.holds(now)
             && self.ownership.fence(shard.id()).is_some_and(|fence| fence.term() == shard.term())
     }

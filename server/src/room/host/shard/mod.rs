@@ -39,6 +39,8 @@ pub(super) struct Shard {
     id: ShardId,
     term: AtomicU64,
     lost: AtomicBool,
+    // The store refused a write, or may have: until a new term is had its rooms stand still.
+    doubted: AtomicBool,
     ready: AtomicBool,
     pending: Mutex<Pending>,
     // At most one per room and fault, or per lost answer: bounded by rooms.
@@ -74,6 +76,7 @@ impl Shard {
             id,
             term: AtomicU64::new(fence.term().0),
             lost: AtomicBool::new(false),
+            doubted: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             pending: Mutex::default(),
             given_back: Mutex::default(),
@@ -108,6 +111,10 @@ impl Shard {
 
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_doubted(&self) -> bool {
+        self.doubted.load(Ordering::Acquire)
     }
 
     /// Whether its rooms and work are known: the takeover is done.

@@ -1,7 +1,7 @@
 //! What happens to a shard whose fence is in doubt: its rooms stand still; they go on from memory under a new term if nobody owned the
 //! shard in between, or are dropped (DESIGN.md §6).
 
-use std::sync::atomic::Ordering;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use tenure_shared::RoomId;
 
@@ -14,6 +14,8 @@ use crate::{
     store::{Command, Reply},
 };
 
+/// How often ownership is told that a fence is in doubt, until it knows.
+const FENCED_AGAIN: Duration = Duration::from_millis(100);
 /// How often the rooms of a batch are read, if none of them can be, before their shard begins anew.
 const READINGS: u32 = 8;
 
@@ -21,6 +23,7 @@ impl Writer {
     /// Waits for a fence of a new term. `doubt`: whether `requests` may have been applied under the old one.
     pub(super) async fn refence(&mut self, requests: Requests, doubt: bool) -> Fate {
         tracing::warn!(shard = %self.shard.id, term = %self.fence.term(), "the shard's fence is in doubt: its rooms stand still");
+        self.shard.doubted.store(doubt, Ordering::Release);
         let held = loop {
             if self.host.shutdown.is_stopped() {
                 return Fate::Ended;
@@ -40,6 +43,8 @@ impl Writer {
                 // The same fence, still believed in: only the store can say otherwise, and it does at the next commit.
                 Some(held) if held.fence == self.fence && !doubt => return Fate::Going,
                 Some(held) if held.fence != self.fence => break held,
+                // Ownership may not have heard of it: its mailbox was full. It takes notice of a fence that is its newest only.
+                Some(_) if doubt => ownership.fenced(&self.fence),
                 None if lost => return Fate::Lost,
                 _ => {}
             }
@@ -51,6 +56,7 @@ impl Writer {
                     }
                 }
                 () = self.shard.notify.notified() => {}
+                () = self.host.clock.sleep(FENCED_AGAIN), if doubt => {}
                 () = self.host.shutdown.stopped() => return Fate::Ended,
             }
         };
@@ -67,6 +73,7 @@ impl Writer {
         self.fence = new;
         self.number = 0;
         self.shard.term.store(self.fence.term().0, Ordering::Release);
+        self.shard.doubted.store(false, Ordering::Release);
         if applied {
             self.acknowledge(requests, &[]);
         } else if !requests.is_empty() {

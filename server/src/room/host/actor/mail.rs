@@ -15,7 +15,13 @@ use crate::{
     runtime::{Mono, mailbox::Refused},
 };
 
-/// Messages of one room, in order per gateway. Once the room's shard is lost nothing more is sent (H7).
+/// Whether it says something of the world, which only its owner may (H1); a refusal anybody may say.
+fn shows(message: &ToGateway) -> bool {
+    use ToGateway::{Attached, Frame, Restored, Snapshot};
+    matches!(message, Frame(_) | Snapshot { .. } | Attached(_) | Restored { .. })
+}
+
+/// Messages of one room, in order per gateway. While the room's shard is in doubt they wait; once it is lost nothing more is sent (H1, H7).
 pub(super) struct Mail {
     shard: Arc<Shard>,
     backlog: BTreeMap<GatewayId, Backlog>,
@@ -39,6 +45,11 @@ impl Mail {
         if self.lost.contains(&gateway) {
             return;
         }
+        let now = host.clock.now();
+        // Between a tick and its messages the lease may have passed (a process that was stopped): they wait for what becomes of the shard.
+        if shows(&message) && !self.backlog.contains_key(&gateway) && !host.leads(&shard, now) {
+            self.backlog.insert(gateway, Backlog { since: now, waiting: VecDeque::new() });
+        }
         if let Some(backlog) = self.backlog.get_mut(&gateway) {
             backlog.waiting.push_back(message);
             if backlog.waiting.len() > GATEWAY_BACKLOG {
@@ -49,7 +60,7 @@ impl Mail {
         match host.gateways.send(gateway, message) {
             Ok(()) => {}
             Err(Refused::Full(message)) => {
-                let backlog = Backlog { since: host.clock.now(), waiting: VecDeque::from([message]) };
+                let backlog = Backlog { since: now, waiting: VecDeque::from([message]) };
                 self.backlog.insert(gateway, backlog);
             }
             Err(Refused::Closed(_)) => self.gone(gateway),
@@ -63,6 +74,11 @@ impl Mail {
         }
         let shard = self.shard.clone();
         let Some(_voice) = shard.voice() else { return };
+        if !host.leads(&shard, now) {
+            // It is not their gateways that let them wait.
+            self.backlog.values_mut().for_each(|backlog| backlog.since = now);
+            return;
+        }
         let gateways: Vec<GatewayId> = self.backlog.keys().copied().collect();
         for gateway in gateways {
             let Some(mut backlog) = self.backlog.remove(&gateway) else { continue };

@@ -2,9 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use tenure_shared::codes::CloseCode;
+use tenure_shared::codes::{CloseCode, ErrorCode};
 
-use super::{super::shard::pending::Request, Actor, Phase, opening::DISPOSE_JOB};
+use super::{
+    super::shard::pending::Request,
+    Actor, Phase,
+    opening::{DISPOSE_JOB, RETRY_AFTER},
+};
 use crate::{link::ToGateway, room::world::RoomWorld, runtime::Mono, store::RoomSummary};
 
 impl Actor {
@@ -132,7 +136,15 @@ impl Actor {
     pub(super) fn lost(&mut self) {
         for (gateway, message) in std::mem::take(&mut self.withheld) {
             if let ToGateway::Attached(attached) = message {
-                let answer = self.host.not_owner(attached.conn, attached.attempt, self.shard.id());
+                let (conn, attempt) = (attached.conn, attached.attempt);
+                let answer = if self.creators.contains(&(gateway, conn)) {
+                    // The room may be stored: sent on by its gateway, the same wish would be refused for the room that it made.
+                    let (code, retry_after) = (ErrorCode::MayRetry, Some(RETRY_AFTER));
+                    let message = "the room's node changed while it was made".to_owned();
+                    ToGateway::Refused { conn, attempt, code, message, retry_after }
+                } else {
+                    self.host.not_owner(conn, attempt, self.shard.id())
+                };
                 // A gateway that has no place for it, or is gone, asks again by itself.
                 drop(self.host.gateways.send(gateway, answer));
             }

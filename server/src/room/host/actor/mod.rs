@@ -39,7 +39,7 @@ use super::{
     shard::Shard,
 };
 use crate::{
-    link::{GatewayId, Input, ToGateway},
+    link::{ConnId, GatewayId, Input, ToGateway},
     plugin::{RoomKind, TaskResult},
     room::world::{Attachment, DueWork, GrantResult, Reached, RoomWorld},
     runtime::{Mono, Shutdown, Wall},
@@ -87,6 +87,8 @@ pub(super) struct Actor {
     saving: bool,
     // Answers that wait for the first checkpoint.
     withheld: Vec<(GatewayId, ToGateway)>,
+    // Sockets among them that are to have the room only if it is new.
+    creators: BTreeSet<(GatewayId, ConnId)>,
     mail: Mail,
     meters: TickMeters,
     // How many gateways had gone when it looked last whether one of its seats' had.
@@ -153,6 +155,7 @@ impl Actor {
             unacked: 0,
             saving: false,
             withheld: Vec::new(),
+            creators: BTreeSet::new(),
             mail,
             gateways_gone: 0,
             meters,

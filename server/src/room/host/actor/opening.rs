@@ -214,6 +214,7 @@ impl Actor {
 
     /// The first checkpoint is stored: the room exists.
     pub(super) fn created(&mut self, now: Mono) {
+        self.creators.clear();
         for (gateway, message) in std::mem::take(&mut self.withheld) {
             self.mail.send(&self.host, gateway, message);
         }
@@ -231,6 +232,9 @@ impl Actor {
         });
         let (attached, messages) = attached?;
         let given = attached.is_ok();
+        if given && attach.mode == Mode::Create {
+            self.creators.insert((attach.gateway, attach.conn));
+        }
         if given {
             self.dispose_due = None;
         }

@@ -34,8 +34,14 @@ impl Arrivals {
         let mut waiting = self.0.lock();
         let Waiting { count, shards } = &mut *waiting;
         match shards.get_mut(&shard) {
-            Some(_) if *count >= KEPT_ATTACHES => Err(attach),
             Some(attaches) => {
+                // Whoever asks again asks instead of before.
+                let before = attaches.len();
+                attaches.retain(|other| (other.gateway, other.conn) != (attach.gateway, attach.conn));
+                *count -= before - attaches.len();
+                if *count >= KEPT_ATTACHES {
+                    return Err(attach);
+                }
                 attaches.push_back(attach);
                 *count += 1;
                 Ok(())
@@ -67,6 +73,7 @@ pub(super) fn wait(host: &Arc<Host>, shard: ShardId, attach: Attach) -> Result<(
         }
         waiting.count += 1;
         if let Some(attaches) = waiting.shards.get_mut(&shard) {
+            // Somebody came between the two questions.
             attaches.push_back(attach);
             return Ok(());
         }

@@ -40,6 +40,8 @@ pub(super) fn offer(host: &Arc<Host>, shard: &Arc<Shard>, attach: Attach) -> Off
     if shard.is_lost() {
         return Offer::NotHere(attach);
     }
+    // Whoever asks again asks instead of before; it stands at the end, as the newest.
+    kept.retain(|other| (other.gateway, other.conn) != (attach.gateway, attach.conn));
     if kept.len() >= KEPT_ATTACHES {
         return Offer::Full(attach);
     }

@@ -180,6 +180,7 @@ impl Driver {
                 self.gave.entry(shard).or_default().push(done);
                 Event::Gave { shard, term }
             }
+            Request::Kept(shard, term) => Event::Kept { shard, term },
             Request::TermSeen(shard, term) => {
                 metrics::counter!("tenure_terms_seen_total").increment(1);
                 Event::TermSeen { shard, term }

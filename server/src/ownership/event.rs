@@ -85,6 +85,8 @@ pub enum Event {
     Fenced { shard: ShardId, term: Term },
     /// Everything of a shard is stored and it may be released.
     Gave { shard: ShardId, term: Term },
+    /// A shard that is to be given cannot be now.
+    Kept { shard: ShardId, term: Term },
     /// Somebody saw this term of the shard.
     TermSeen { shard: ShardId, term: Term },
     /// Somebody looks for a shard that is not held.

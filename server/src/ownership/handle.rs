@@ -42,6 +42,7 @@ pub(super) struct Table {
 pub(super) enum Request {
     Fenced(ShardId, Term),
     Gave(ShardId, Term, oneshot::Sender<()>),
+    Kept(ShardId, Term),
     TermSeen(ShardId, Term),
     Wanted(ShardId),
     Sought(ShardId, oneshot::Sender<()>),
@@ -184,6 +185,14 @@ impl Ownership {
             // An end without an answer is an end.
             drop(given.await);
         }
+    }
+
+    /// A shard that is to be given cannot be now: not ready, or not stored in time. Others are given before it. Cheap; calls for a shard
+    /// that was just said to be kept do nothing.
+    pub fn kept(&self, fence: &Fence) {
+        let Some(shard) = fence.key().as_shard() else { return };
+        // When the mailbox is full it is said again after the next attempt.
+        drop(self.0.requests.try_send(Request::Kept(shard, fence.term())));
     }
 
     /// Somebody saw a higher term of this shard than its owner sends: it is acquired anew, from memory, before anything is sent; until

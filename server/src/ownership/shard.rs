@@ -25,6 +25,8 @@ pub(super) struct Shard {
     pub(super) after: Mono,
     /// The term under which it was given away, and to whom, until the store has said so: nothing of it is in memory any more.
     pub(super) given: Option<(Term, Option<IncarnationId>)>,
+    /// When it last could not be given away, though it was to be.
+    pub(super) kept: Mono,
     /// When somebody last looked for it here.
     pub(super) looked: Mono,
     /// Since when nobody has it who could.

@@ -232,6 +232,19 @@ impl State {
         self.plan(now, effects);
     }
 
+    /// It could not be given: others have their turn first, and it keeps none of the places.
+    pub(super) fn kept(&mut self, now: Mono, shard: ShardId, term: Term, effects: &mut Vec<Effect>) {
+        let Some(state) = self.shards.get_mut(&shard) else { return };
+        let held = state.holding.is_some_and(|held| held.term == term);
+        // Not so often that several that cannot be given take turns without a pause.
+        let lately = state.kept != Mono(0) && now.since(state.kept) < self.times.heartbeat;
+        if held && !lately && self.gives.remove(&shard).is_some() {
+            state.kept = now;
+            self.touched.held = true;
+            self.plan(now, effects);
+        }
+    }
+
     /// Gives a claim up, to `to` if that one lives.
     pub(super) fn release(&mut self, shard: ShardId, term: Term, to: Option<IncarnationId>, effects: &mut Vec<Effect>) {
         let Some(incarnation) = self.incarnation.clone() else { return };

@@ -266,6 +266,7 @@ impl State {
             Event::Given { shard, term, to, new } => self.given(now, shard, term, to, new, &mut effects),
             Event::Fenced { shard, term } => self.fenced(now, shard, term, &mut effects),
             Event::Gave { shard, term } => self.gave(now, shard, term, &mut effects),
+            Event::Kept { shard, term } => self.kept(now, shard, term, &mut effects),
             Event::TermSeen { shard, term } => self.term_seen(now, shard, term, &mut effects),
             Event::Wanted { shard } => self.wanted(now, shard, &mut effects),
             Event::Refresh => self.refresh(now, &mut effects),

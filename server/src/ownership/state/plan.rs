@@ -174,11 +174,14 @@ impl State {
         };
         // What was begun goes on.
         let mut next: BTreeMap<_, _> = self.gives.keys().filter_map(gives).collect();
-        for shard in self.targets.keys() {
+        let mut turns: Vec<_> =
+            self.targets.keys().map(|shard| (self.shards.get(shard).map(|state| state.kept), *shard)).collect();
+        turns.sort_unstable();
+        for (_, shard) in turns {
             if next.len() >= self.concurrent {
                 break;
             }
-            next.extend(gives(shard));
+            next.extend(gives(&shard));
         }
         if next != self.gives {
             self.gives = next;

@@ -60,6 +60,30 @@ fn the_other_side_takes_what_was_released_and_waits_for_the_rest() {
 }
 
 #[test]
+fn a_shard_that_cannot_be_given_goes_behind_the_others() {
+    let mut state = eight_of_a();
+    let both = present(&["a#1", "b#1"]);
+    state.step(seconds(1), both.clone());
+    let turns = |state: &State| state.gives().keys().map(|shard| shard.0).collect::<Vec<_>>();
+    let kept = |shard: u32| Event::Kept { shard: ShardId(shard), term: Term(1_000 + u64::from(shard)) };
+    let first = turns(&state);
+    assert_eq!(first.len(), 2);
+    state.step(seconds(1), kept(first[0]));
+    state.step(seconds(1), kept(first[1]));
+    let second = turns(&state);
+    assert!(second.len() == 2 && second.iter().all(|shard| !first.contains(shard)), "{first:?} {second:?}");
+    // The others cannot be given, either: it is the turn of the first again, but not in a loop without a pause.
+    state.step(seconds(2), kept(second[0]));
+    state.step(seconds(2), kept(second[1]));
+    assert_eq!(turns(&state), first);
+    state.step(millis(2_100), kept(first[0]));
+    let third = turns(&state);
+    assert!(third.contains(&second[0]), "{third:?}");
+    state.step(millis(2_200), kept(second[0]));
+    assert_eq!(turns(&state), third);
+}
+
+#[test]
 fn a_drain_gives_everything_if_somebody_can_have_it() {
     let mut state = eight_of_a();
     state.step(seconds(0), Event::Told { incarnation: name("a#1"), status: Status::Serving });

@@ -16,7 +16,11 @@ pub(super) fn begin(host: &Arc<Host>) {
     for (id, to) in host.ownership.gives() {
         let (Some(shard), Some(fence)) = (host.held(id), host.ownership.fence(id)) else { continue };
         // One that is still being taken over has nothing to give yet; it is looked at again when it is ready.
-        if shard.is_ready() && fence.term() == shard.term() && shard.may_begin_giving() {
+        if !shard.is_ready() {
+            host.ownership.kept(&fence);
+            continue;
+        }
+        if fence.term() == shard.term() && shard.may_begin_giving() {
             let number = shard.begin_giving();
             tracing::info!(shard = %id, term = %fence.term(), ?to, "giving a shard away");
             let inner = host.clone();
@@ -34,6 +38,7 @@ async fn give(host: &Arc<Host>, shard: &Arc<Shard>, fence: &Fence, number: u64, 
             handle.wake();
         }
         attaching::offer_kept(host, shard);
+        host.ownership.kept(fence);
         // Placement has it elsewhere still: it is tried again, after a while.
         host.clock.sleep(host.config.give_deadline).await;
         shard.may_give_again();

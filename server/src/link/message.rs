@@ -100,7 +100,8 @@ pub struct Attach {
     /// The seat to take again (resume); `None` joins (a player who has a seat in the room takes that one again, superseding).
     pub seat: Option<SeatId>,
     /// The seat's socket was never gone: its room changes hands. If the world does not know the seat (its join was not stored yet) the
-    /// player is joined anew through the ordinary hooks, whether or not the room is locked or full of others who come later.
+    /// player is joined anew through the ordinary hooks, also when the room is locked; a room that others filled meanwhile, and the game's own
+    /// refusal, end the seat.
     pub rejoin: bool,
     /// Newest attachment of the seat that the sender knows; the new one is above it. 0 for none.
     pub generation: Generation,

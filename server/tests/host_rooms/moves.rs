@@ -158,6 +158,9 @@ async fn while_a_shard_is_given_others_tick_and_joins_wait() {
     let conn = gateways[0].conn();
     let from = gateways[0].heard.said.lock().unwrap().len();
     gateways[0].ask_as(conn, moves[0], "bob", Mode::Join, None);
+    // Whoever asks again and again has one place of those that wait.
+    let eager = gateways[0].conn();
+    (0..5_000).for_each(|_| gateways[0].ask_as(eager, moves[0], "eve", Mode::Join, None));
     world.until("others tick on", || ticks(&stays).iter().zip(&before).all(|(now, before)| *now > before + 5));
     assert_eq!(ticks(&moves), still, "a room that is given stands still");
     let asked = |m: &ToGateway| matches!(m, ToGateway::NotOwner { conn: of, .. } if *of == conn);

@@ -203,3 +203,52 @@ async fn rooms_with_seats_go_on_at_once_and_dormant_ones_when_work_is_due() {
     assert!(world.view(&room("sleeps")).book.done.is_empty(), "never before due");
     world.until("work wakes the other", || world.view(&room("sleeps")).book.done == ["x"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_makes_a_room_that_its_node_loses_may_try_again() {
+    let world = World::new();
+    let a = world.named("a", &world.weather).await;
+    let b = world.named("b", &Arc::default()).await;
+    world.until("they share", || a.ownership.shards().len() == 2 && b.ownership.shards().len() == 2);
+    let (gateway, id) = (a.gateway(), room_of(&a));
+    world.weather.hold_commits.store(true, Ordering::SeqCst);
+    let conn = gateway.conn();
+    gateway.ask_as(conn, &id, "ann", Mode::Create, None);
+    world.until("it is being made", || a.host.status().rooms == 1);
+    world.weather.no_heartbeats.store(true, Ordering::SeqCst);
+    world.until("the other has all", || b.ownership.shards().len() == 4);
+    for held in [&world.weather.no_heartbeats, &world.weather.hold_commits] {
+        held.store(false, Ordering::SeqCst);
+    }
+    match answer(&gateway, conn, 1, 0) {
+        Answer::Other(ToGateway::Refused { code, .. }) => assert_eq!(code, ErrorCode::MayRetry),
+        other => panic!("sent on, the wish would be refused for the room that it may have made: {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tick_that_ends_behind_the_lease_shows_nothing_until_the_shard_is_had_again() {
+    let world = world_without_checkpoints();
+    let node = world.named("a", &world.weather).await;
+    let (gateways, id) = ([node.gateway()], room("a"));
+    let mut ann = Player::join(&world, &gateways, &id, "ann", 1);
+    ann.say(&gateways, Say::Hang);
+    let mut shown = usize::MAX;
+    world.until("the tick hangs", || {
+        let before = std::mem::replace(&mut shown, frames(&gateways[0], &id).len());
+        world.pass(Duration::from_millis(200));
+        before == shown
+    });
+    world.weather.no_heartbeats.store(true, Ordering::SeqCst);
+    world.until("the lease is over", || !node.ownership.holds(world.clock.now()));
+    *world.outside.gate.0.lock().unwrap() = true;
+    world.outside.gate.1.notify_all();
+    world.until("the tick ends", || node.host.status().stages.contains_key("frozen"));
+    world.pass(Duration::from_millis(100));
+    assert_eq!(frames(&gateways[0], &id).len(), shown, "what it showed could have been another's already (H1)");
+    world.weather.no_heartbeats.store(false, Ordering::SeqCst);
+    world.until("it goes on", || frames(&gateways[0], &id).len() > shown + 1);
+    assert!(frames(&gateways[0], &id).is_sorted(), "H7");
+    ann.follow(&world, &gateways);
+    assert_eq!(ann.rolled_back, 0);
+}

@@ -70,7 +70,7 @@ async fn who_asks_the_wrong_node_is_told_whose_the_shard_is() {
     assert_eq!(moved(&gateway), before + 2, "and again after a while");
     // Without a place for the answer the question is not taken.
     gateway.heard.deaf.store(true, Ordering::SeqCst);
-    let unknown = tenure_shared::RoomId::from_parts("unknown", "eu", "a").unwrap();
+    let unknown = RoomId::from_parts("unknown", "eu", "a").unwrap();
     let back = gateway.up.send(ToNode::Attach(attach(conn, &unknown, "ann")));
     assert!(matches!(back, Err(Refused::Full(ToNode::Attach(_)))), "{back:?}");
 }

@@ -29,7 +29,6 @@ struct Waiting {
 
 impl Arrivals {
     /// Puts an attach behind those that wait for this shard already; back if there is none, or no place.
-    #[expect(clippy::result_large_err, reason = "it goes back as it came")]
     pub(super) fn join(&self, shard: ShardId, attach: Attach) -> Result<(), Attach> {
         let mut waiting = self.0.lock();
         let Waiting { count, shards } = &mut *waiting;
@@ -64,7 +63,6 @@ impl Arrivals {
 }
 
 /// Lets an attach wait for the store's answer; back if too many wait.
-#[expect(clippy::result_large_err, reason = "it goes back as it came")]
 pub(super) fn wait(host: &Arc<Host>, shard: ShardId, attach: Attach) -> Result<(), Attach> {
     {
         let mut waiting = host.arrivals.0.lock();

@@ -36,7 +36,8 @@ impl Writer {
             match held {
                 // Not before its new owner can have it: until then its rooms stand still, and who comes waits.
                 _ if self.shard.given.load(Ordering::Acquire) => {
-                    if self.shard.gone.load(Ordering::Acquire) && !self.is_current() {
+                    let over = self.shard.gone.load(Ordering::Acquire) && !self.is_current();
+                    if over {
                         return Fate::Lost;
                     }
                 }

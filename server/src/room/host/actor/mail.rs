@@ -68,10 +68,12 @@ impl Mail {
     }
 
     /// Tries the backlog again.
-    pub(super) fn flush(&mut self, host: &Host, now: Mono) {
+    pub(super) fn flush(&mut self, host: &Host) {
         if self.backlog.is_empty() {
             return;
         }
+        // Not the time at which the run began: the process may have been stopped since.
+        let now = host.clock.now();
         let shard = self.shard.clone();
         let Some(_voice) = shard.voice() else { return };
         if !host.leads(&shard, now) {

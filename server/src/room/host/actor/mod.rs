@@ -316,7 +316,7 @@ impl Activity for Actor {
                 break;
             }
         }
-        self.mail.flush(&self.host, now);
+        self.mail.flush(&self.host);
         self.tell_still();
         match self.phase {
             Phase::Gone => Next::Done,

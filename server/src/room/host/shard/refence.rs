@@ -1,5 +1,5 @@
 //! What happens to a shard whose fence is in doubt: its rooms stand still; they go on from memory under a new term if nobody owned the
-//! shard in between, or are dropped (H5).
+//! shard in between, or are dropped (DESIGN.md §6).
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -22,9 +22,6 @@ const READINGS: u32 = 8;
 impl Writer {
     /// Waits for a fence of a new term. `doubt`: whether `requests` may have been applied under the old one.
     pub(super) async fn refence(&mut self, requests: Requests, doubt: bool) -> Fate {
-        if !self.host.shutdown.is_stopped() && self.shard.given.load(Ordering::Acquire) && !self.is_current() {
-            return Fate::Lost;
-        }
         tracing::warn!(shard = %self.shard.id, term = %self.fence.term(), "the shard's fence is in doubt: its rooms stand still");
         self.shard.doubted.store(doubt, Ordering::Release);
         let held = loop {
@@ -38,11 +35,11 @@ impl Writer {
             let lost = held.is_none() && !ownership.in_doubt(id) && ownership.held(id).is_none();
             match held {
                 // Not before its new owner can have it: until then its rooms stand still, and who comes waits.
-                _ if self.shard.given.load(Ordering::Acquire)
-                    && self.shard.gone.load(Ordering::Acquire)
-                    && !self.is_current() =>
-                {
-                    return Fate::Lost;
+                _ if self.shard.given.load(Ordering::Acquire) => {
+                    let over = self.shard.gone.load(Ordering::Acquire) && !self.is_current();
+                    if over {
+                        return Fate::Lost;
+                    }
                 }
                 // The same fence, still believed in: only the store can say otherwise, and it does at the next commit.
                 Some(held) if held.fence == self.fence && !doubt => return Fate::Going,
@@ -123,11 +120,7 @@ impl Writer {
     /// said.
     pub(super) fn lose(&mut self) {
         let given = self.shard.given.load(Ordering::Acquire);
-        if given {
-            tracing::debug!(shard = %self.shard.id, term = %self.fence.term(), "the shard was given away: its rooms are dropped");
-        } else {
-            tracing::warn!(shard = %self.shard.id, term = %self.fence.term(), "the shard went elsewhere: its rooms are dropped");
-        }
+        tracing::warn!(shard = %self.shard.id, term = %self.fence.term(), given, "the shard goes elsewhere: its rooms are dropped");
         self.shard.lost.store(true, Ordering::Release);
         self.shard.silence();
         drop(self.shard.pending.lock().drain());

@@ -255,7 +255,7 @@ async fn a_shard_that_was_released_is_taken_at_once_when_somebody_asks() {
 
 #[tokio::test]
 async fn a_store_that_forgot_everything_takes_commits_again_and_has_a_new_life_of_each() {
-    // LESSONS C27: an emptied store has no agreements either, without which nothing is ever committed.
+    // C27: an emptied store has no agreements either, without which nothing is ever committed.
     let mut world = World::with(&["a", "b", "c"]).await;
     let late: Vec<_> = world.nodes.iter().map(|node| world.fences(&node.name)).collect();
     let lives: Vec<_> = world.nodes.iter().map(Node::life).collect();

@@ -69,7 +69,7 @@ impl Machine {
     pub(super) fn attach(&mut self, view: &View<'_>, attaching: Attaching, mode: Mode, out: &mut Vec<Effect>) {
         self.deadline = Some(view.now.plus(ANSWER));
         let mut attaching = Attaching { mode, begun: view.now, tries: 0, again_at: None, ..attaching };
-        // An owner that is no longer one would seat the player in a world that is over (DESIGN.md §12).
+        // An owner that is no longer one would seat the player in a world that is over.
         attaching.route_by = attaching.is_ahead(view).then(|| view.now.plus(ROUTE_TIME));
         self.attach_or_look(view, Box::new(attaching), out);
     }

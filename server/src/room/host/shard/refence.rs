@@ -1,5 +1,5 @@
 //! What happens to a shard whose fence is in doubt: its rooms stand still; they go on from memory under a new term if nobody owned the
-//! shard in between, or are dropped (DESIGN.md §6).
+//! shard in between, or are dropped (H5).
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -22,7 +22,11 @@ const READINGS: u32 = 8;
 impl Writer {
     /// Waits for a fence of a new term. `doubt`: whether `requests` may have been applied under the old one.
     pub(super) async fn refence(&mut self, requests: Requests, doubt: bool) -> Fate {
-        tracing::warn!(shard = %self.shard.id, term = %self.fence.term(), "the shard's fence is in doubt: its rooms stand still");
+        if self.shard.given.load(Ordering::Acquire) {
+            tracing::debug!(shard = %self.shard.id, term = %self.fence.term(), "the shard is given away: its rooms stand still");
+        } else {
+            tracing::warn!(shard = %self.shard.id, term = %self.fence.term(), "the shard's fence is in doubt: its rooms stand still");
+        }
         self.shard.doubted.store(doubt, Ordering::Release);
         let held = loop {
             if self.host.shutdown.is_stopped() {
@@ -120,7 +124,11 @@ impl Writer {
     /// said.
     pub(super) fn lose(&mut self) {
         let given = self.shard.given.load(Ordering::Acquire);
-        tracing::warn!(shard = %self.shard.id, term = %self.fence.term(), given, "the shard goes elsewhere: its rooms are dropped");
+        if given {
+            tracing::debug!(shard = %self.shard.id, term = %self.fence.term(), "the shard was given away: its rooms are dropped");
+        } else {
+            tracing::warn!(shard = %self.shard.id, term = %self.fence.term(), "the shard went elsewhere: its rooms are dropped");
+        }
         self.shard.lost.store(true, Ordering::Release);
         self.shard.silence();
         drop(self.shard.pending.lock().drain());

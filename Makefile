@@ -66,7 +66,7 @@ endif
 .PHONY: browser
 browser: ## The demo in a real browser
 ifneq ($(BROWSER),)
-	@$(STEP) demo cargo build $(ALL) --bins
+	@$(STEP) demo cargo build $(ALL) --all-targets
 	@TENURE_BIN=$(TARGET)/debug/demo $(STEP) browser npm --prefix client-demo run --silent test:browser
 endif
 

@@ -121,7 +121,7 @@ pub enum OpenError {
     },
 }
 
-/// The backend of [`redis`].
+/// The backend of [`redis()`].
 pub struct Redis {
     urgent: Lane,
     normal: Lane,

@@ -89,6 +89,12 @@ impl Shard {
         news
     }
 
+    /// Another gave the shard away under `term`: what was held before was that one's meanwhile, whoever is in the claim now (H5). Whether
+    /// it was not known.
+    pub(super) fn handed_over(&mut self, term: Term) -> bool {
+        self.former.take_if(|former| former.term < term).is_some()
+    }
+
     pub(super) fn raise(&mut self, holder: Option<&IncarnationId>, term: Term) {
         if let Some(holder) = holder
             && self.high.as_ref().is_none_or(|(_, high)| *high < term)

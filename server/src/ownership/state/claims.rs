@@ -1,6 +1,9 @@
 //! What the store says of shards: readings, grants, refusals, releases, and what others saw.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use tenure_shared::{IncarnationId, ShardId, Term};
 
@@ -30,7 +33,11 @@ impl State {
             .claim
             .as_ref()
             .is_none_or(|(owner, term)| claim.1 > *term || (claim.1 == *term && claim.0.is_none() && owner.is_some()));
-        if newer {
+        let own = self.incarnation.as_ref();
+        if newer && state.former.is_some() && claim.0.is_some() && claim.0.as_ref() == own {
+            // A route does not say how this node came to it: by a call whose answer was lost, or by another's hand.
+            self.look.insert(shard);
+        } else if newer {
             self.learn(shard, Some(claim));
         }
     }
@@ -93,7 +100,11 @@ impl State {
         if !self.looks() {
             return;
         }
-        let keyed = claims.into_iter().filter_map(|claim| Some((claim.key.as_shard()?, (claim.holder, claim.term))));
+        let shard_of = |claim: &Claim| claim.key.as_shard();
+        // Of a claim that its holder took itself there is no package.
+        let handed: BTreeSet<ShardId> =
+            claims.iter().filter(|claim| claim.package.is_some()).filter_map(shard_of).collect();
+        let keyed = claims.into_iter().filter_map(|claim| Some((shard_of(&claim)?, (claim.holder, claim.term))));
         let mut claims: BTreeMap<ShardId, (Option<IncarnationId>, Term)> = keyed.collect();
         for shard in shards {
             let claim = claims.remove(shard);
@@ -110,6 +121,9 @@ impl State {
                 state.lower = true;
                 self.look.insert(*shard);
                 continue;
+            }
+            if handed.contains(shard) && state.handed_over(term) {
+                self.touched.held = true;
             }
             self.learn(*shard, claim);
         }

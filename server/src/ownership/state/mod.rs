@@ -5,7 +5,8 @@
 //!   registers as a new one, otherwise it goes on as the same; in both cases every shard is taken anew by compare-and-set before
 //!   anything acts (a thaw is a write, F1, F8). Until all were asked for, the published lease stays empty.
 //! - If the compare-and-set found the claim still naming the former incarnation, nobody owned the shard in between: its worlds
-//!   may go on from memory (`continues`). Also when the answer was lost and the claim turns out to be the node's own (F5).
+//!   may go on from memory (`continues`). Also when the answer was lost and the claim turns out to be the node's own (F5);
+//!   but not if that claim has a package: then another had the shard, and gave it away to this node.
 //! - A refused fence, and a higher term that somebody saw, put the shard in doubt at once; it is asked for anew.
 //! - Placement says what else to take and what to give. After a lapse of its own a node takes nothing that another held for one lease.
 //!

@@ -190,6 +190,7 @@ impl State {
                 self.hint(shard, (route.owner.clone(), route.term));
             }
         }
+        self.look_up(now, effects);
         // Asked before everything was to be read anew: the next poll does that.
         if since != self.peers.counter {
             return;

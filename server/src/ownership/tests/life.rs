@@ -100,6 +100,35 @@ fn worlds_go_on_when_only_the_answer_to_the_acquire_was_lost() {
 }
 
 #[test]
+fn worlds_are_dropped_when_another_had_the_shard_and_gave_it_back() {
+    // All between the lapse and the first look at the cluster: only the package tells it from an answer that was lost.
+    let lapsed = || {
+        let mut state = owning();
+        state.step(seconds(9), Event::Tick);
+        state.step(seconds(9), Event::Expired { incarnation: name("a#1"), gone: true });
+        state.step(seconds(9), Event::Registered { incarnation: name("a#2"), sent: seconds(9) });
+        state.step(seconds(9), present(&["a#2", "b#1"]));
+        state
+    };
+    let handed = || Claim { package: Some(0), ..claim(0, Some("a#2"), 20) };
+    let mut by_route = lapsed();
+    by_route.step(seconds(9), Event::Failed(Call::Acquire(ShardId(0))));
+    by_route.step(seconds(9), routes(0, 2, vec![route(0, Some("a#2"), 20)]));
+    let mut by_claim = lapsed();
+    by_claim.step(seconds(9), routes(0, 0, vec![]));
+    by_claim.step(seconds(9), refused("a#2", 20));
+    for mut state in [by_route, by_claim] {
+        assert!(doubt(&state), "a route does not say whose the shard was meanwhile");
+        let effects = state.step(seconds(9), claims(vec![handed()]));
+        assert_eq!((acquires(&effects), doubt(&state)), (vec![seen(Some("a#2"), 20)], false));
+        state.step(seconds(9), granted("a#2", seen(Some("a#2"), 20), 30));
+        // The reading that the route asked for.
+        state.step(seconds(9), claims(vec![handed()]));
+        assert_eq!(held(&state), Some(Holding { term: Term(30), continues: None }));
+    }
+}
+
+#[test]
 fn two_lapses_in_a_row_keep_the_oldest_world() {
     let mut state = owning();
     state.step(seconds(3), beat("a#1", seconds(2)));

@@ -169,6 +169,26 @@ fn tail(id: u32) -> Bytes {
     encode(&ServerMessage::Pong { id, time: 0 })
 }
 
+/// In a room through link 1, with four messages of which the first is saved.
+fn playing() -> (Conn, DuplexStream) {
+    let (conn, theirs) = connection();
+    expect(&conn, room(), 1);
+    assert!(is_taken(&conn, attached(5, 10)));
+    enter(&conn, &snapshot(5, 10));
+    let bounds = UnsavedBounds::default();
+    if let Some(seat) = &mut conn.lock().seat {
+        for seq in 1..=4 {
+            let entry = Entry { seq: Seq(seq), request: None, kind: 0, payload: Bytes::new(), at: Mono(0) };
+            seat.ring.push(entry, &bounds).expect("room");
+            seat.ring.handed_over(Seq(seq));
+        }
+    }
+    let (frame, mut member) = frame(5, 11, &[]);
+    member.saved = Seq(1);
+    conn.lock().frame(Mono(0), 1, &frame, member, false);
+    (conn, theirs)
+}
+
 #[tokio::test]
 async fn frames_wait_for_joined_and_older_ones_are_not_shown() {
     let (conn, theirs) = connection();
@@ -203,21 +223,7 @@ async fn frames_of_a_room_that_was_left_are_not_shown() {
 
 #[tokio::test]
 async fn a_restored_room_says_so_once_and_the_ring_is_handed_over_again() {
-    let (conn, theirs) = connection();
-    expect(&conn, room(), 1);
-    assert!(is_taken(&conn, attached(5, 10)));
-    enter(&conn, &snapshot(5, 10));
-    let bounds = UnsavedBounds::default();
-    if let Some(seat) = &mut conn.lock().seat {
-        for seq in 1..=4 {
-            let entry = Entry { seq: Seq(seq), request: None, kind: 0, payload: Bytes::new(), at: Mono(0) };
-            seat.ring.push(entry, &bounds).expect("room");
-            seat.ring.handed_over(Seq(seq));
-        }
-    }
-    let (frame, mut member) = frame(5, 11, &[]);
-    member.saved = Seq(1);
-    conn.lock().frame(Mono(0), 1, &frame, member, false);
+    let (conn, theirs) = playing();
     let restored = restored_member(2, 3, snapshot(6, 8));
     assert_eq!(
         conn.lock().restored(Mono(0), 1, &room(), (Term(4), Tick(8)), &restored),

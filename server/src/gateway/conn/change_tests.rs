@@ -4,26 +4,6 @@ use tenure_shared::wire::{Space, TableRow};
 
 use super::*;
 
-/// In a room through link 1, with four messages of which the first is saved.
-fn playing() -> (Conn, DuplexStream) {
-    let (conn, theirs) = connection();
-    expect(&conn, room(), 1);
-    assert!(is_taken(&conn, attached(5, 10)));
-    enter(&conn, &snapshot(5, 10));
-    let bounds = UnsavedBounds::default();
-    if let Some(seat) = &mut conn.lock().seat {
-        for seq in 1..=4 {
-            let entry = Entry { seq: Seq(seq), request: None, kind: 0, payload: Bytes::new(), at: Mono(0) };
-            seat.ring.push(entry, &bounds).expect("room");
-            seat.ring.handed_over(Seq(seq));
-        }
-    }
-    let (frame, mut member) = frame(5, 11, &[]);
-    member.saved = Seq(1);
-    conn.lock().frame(Mono(0), 1, &frame, member, false);
-    (conn, theirs)
-}
-
 /// Asks the node of this link, and gives what was asked.
 fn ask_again(conn: &Conn, link: &Arc<Link>, attempt: u32) -> Attach {
     let mut attach = asks(room(), attempt, (0, 0));

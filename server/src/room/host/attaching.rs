@@ -87,7 +87,6 @@ pub(super) fn answer(host: &Host, offer: Offer) {
 /// It is open whether the shard stays.
 struct Undecided(Attach);
 
-#[allow(clippy::result_large_err, reason = "it goes back as it came")]
 fn to_room(host: &Arc<Host>, shard: &Arc<Shard>, attach: Attach) -> Result<Offer, Undecided> {
     let room = attach.room.clone();
     let mut wish = Wish::Attach(attach);

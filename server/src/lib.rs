@@ -3,6 +3,7 @@
 pub mod app;
 pub mod cli;
 pub mod config;
+pub mod daemon;
 pub mod gateway;
 pub mod link;
 pub mod ops;

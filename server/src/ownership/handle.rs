@@ -216,6 +216,11 @@ impl Ownership {
         }
     }
 
+    /// Counts the changes of [`Ownership::view`] that matter to who routes or places.
+    pub fn views(&self) -> watch::Receiver<u64> {
+        self.0.views.subscribe()
+    }
+
     /// The cluster as this node knows it.
     pub fn view(&self) -> Arc<View> {
         self.0.view.load_full()

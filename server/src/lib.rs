@@ -30,5 +30,9 @@ pub mod test {
 }
 
 #[cfg(doctest)]
+#[doc = include_str!("../../docs/daemons.md")]
+struct DaemonsPage;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/writing-a-game.md")]
 struct WritingAGame;

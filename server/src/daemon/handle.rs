@@ -262,6 +262,7 @@ impl Daemons {
         let set = self.find(name).ok_or_else(|| Refused::Unknown(name.to_owned(), index))?;
         let _place = self.0.waiting.try_acquire().map_err(|_| Refused::Busy)?;
         let mut changes = self.0.changes.subscribe();
+        let mut held = false;
         loop {
             changes.borrow_and_update();
             let tried = match self.way(name, set, index)? {
@@ -272,7 +273,9 @@ impl Daemons {
                 Way::Wait => Err(Refused::Moving),
             };
             match tried {
-                Err(Refused::Moving) if self.0.clock.now() < deadline => {}
+                Err(Refused::Moving) if self.0.clock.now() < deadline => held = true,
+                // All that was held comes at once: it waits for its turn.
+                Err(Refused::Busy) if held && self.0.clock.now() < deadline => {}
                 done => return done,
             }
             let look = self.0.clock.now().plus(LOOK).min(deadline);

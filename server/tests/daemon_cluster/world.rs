@@ -165,7 +165,7 @@ impl World {
             let sets = sets(&world.records);
             world.start(&Plan::of(name, "1", 0), sets).await.expect("starts");
         }
-        world.run(Duration::from_secs(15)).await;
+        world.run(Duration::from_secs(25)).await;
         world
     }
 

@@ -139,14 +139,20 @@ impl State {
         effects: &mut Vec<Effect>,
     ) {
         let (leaving, draining, settled) = (self.leaving, self.draining, self.settled);
+        let rest = self.times.kill_after + self.times.heartbeat * PATIENCE;
         let Some(slot) = self.slot(at) else { return };
         let (phase, mine, wanted) = (slot.phase.clone(), slot.holder().cloned(), slot.handover.clone());
-        let wanted = wanted.filter(|to| self.lives(to)).or(target.clone().filter(|_| draining || settled));
+        let wanted = wanted.filter(|to| self.lives(to));
+        let told = wanted.is_some();
+        let wanted = wanted.or(target.clone().filter(|_| draining || settled));
         let elsewhere = wanted.filter(|to| !self.is(Some(to)));
         let may = *gives < GIVES || draining;
         match phase {
             Phase::Running { .. } if !open || leaving => self.stop(now, at, Then::Release(elsewhere), effects),
-            Phase::Running { .. } if elsewhere.is_some() && may => {
+            // Nothing that has just come moves on for balance: whoever was to have it may be about to end.
+            Phase::Running { since, .. }
+                if elsewhere.is_some() && may && (told || draining || now.since(since) >= rest) =>
+            {
                 *gives += 1;
                 self.stop(now, at, Then::Release(elsewhere), effects);
             }

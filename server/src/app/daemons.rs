@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::{App, server::StartError};
 use crate::{
     config::Config,
-    daemon::{self, DaemonParts, Daemons, Kill, ShardedDaemonProcess, Times},
+    daemon::{self, DaemonParts, Daemons, Kill, ShardedDaemonProcess, Times, Wake},
     ownership::Ownership,
+    room::host::RoomHost,
     runtime::{Clock, Rng, Tasks},
     store::Store,
 };
@@ -33,13 +34,22 @@ pub(super) struct Start<'a> {
     pub(super) clock: &'a Clock,
     pub(super) rng: &'a Rng,
     pub(super) tasks: &'a Tasks,
+    pub(super) host: Option<&'a Arc<RoomHost>>,
     pub(super) kill: Kill,
 }
 
-/// The sets of the game, if nothing is wrong with them.
-pub(super) fn sets(app: &App) -> Result<Vec<ShardedDaemonProcess>, StartError> {
-    let faults = daemon::faults(&app.daemons);
-    if faults.is_empty() { Ok(app.daemons.clone()) } else { Err(StartError::Game(faults)) }
+/// Makes a shard of this node look for work. The host is not kept alive for it.
+fn wake(host: &Arc<RoomHost>) -> Wake {
+    let host = Arc::downgrade(host);
+    Arc::new(move |shard| host.upgrade().into_iter().for_each(|host| host.look_for_work(shard)))
+}
+
+/// The sets of the game and the coordinators of the configured regions, if nothing is wrong with them.
+pub(super) fn sets(app: &App, config: &Config) -> Result<Vec<ShardedDaemonProcess>, StartError> {
+    let mut sets = app.daemons.clone();
+    sets.extend(daemon::coordinators(&config.daemons.regions).into_iter().map(Into::into));
+    let faults = daemon::faults(&sets);
+    if faults.is_empty() { Ok(sets) } else { Err(StartError::Game(faults)) }
 }
 
 pub(super) fn times(config: &Config) -> Times {
@@ -72,6 +82,7 @@ pub(super) fn start(
         rng: start.rng.fork(),
         times: times(start.config),
         peers: None,
+        wake: start.host.map(wake),
         kill: start.kill,
         tasks: start.tasks.clone(),
         threads: runtime.handle().clone(),

@@ -165,7 +165,7 @@ impl Server {
         admin: &Tasks,
     ) -> Result<Self, StartError> {
         let Parts { config, clock, rng, recent, kill, store } = parts;
-        let (kinds, sets) = (settings::kinds(&app, &config)?, daemons::sets(&app)?);
+        let (kinds, sets) = (settings::kinds(&app, &config)?, daemons::sets(&app, &config)?);
         let book = Arc::new(settings::book(&app, &config)?);
         for warning in book.warnings().iter().map(ToString::to_string).chain(config.advice()) {
             tracing::warn!("{warning}");
@@ -214,6 +214,7 @@ impl Server {
             clock: &clock,
             rng: &rng,
             tasks,
+            host: host.as_ref(),
             kill: run::kill(),
         };
         let (daemons, threads) = daemons::start(sets, start)?.unzip();

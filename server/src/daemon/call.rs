@@ -195,7 +195,7 @@ fn failed(call: Call, error: &Error) -> Event {
     match &call {
         // Many in one line would hide the rest of the log.
         Call::Claims(look) => {
-            tracing::warn!(claims = look.len(), %error, "reading claims of daemons failed; it is made again")
+            tracing::warn!(claims = look.len(), %error, "reading claims of daemons failed; it is made again");
         }
         call => tracing::warn!(?call, %error, "a call for daemons failed; it is made again"),
     }

@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use tenure_shared::IncarnationId;
+use tenure_shared::{IncarnationId, ShardId};
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use super::{
     letter::{Letter, MESSAGE_BYTES, Refused},
-    post::Post,
+    post::{Post, Wake},
     spec::ShardedDaemonProcess,
     table::{DaemonStatus, Row, SetStatus, Table},
     user::{Daemon, decode, encode},
@@ -45,6 +45,7 @@ pub(super) struct Shared {
     pub(super) store: Store,
     pub(super) clock: Clock,
     pub(super) waiting: Semaphore,
+    pub(super) wake: Option<Wake>,
     pub(super) post: Post,
 }
 
@@ -221,6 +222,17 @@ impl Daemons {
         if self.0.requests.send(Request::Leave(done)).await.is_ok() {
             // An end without an answer is an end.
             drop(left.await);
+        }
+    }
+
+    /// Tells the owner of a shard to look for work that it may not know of. Whoever owns it does the work; when nobody does, this node looks
+    /// at its claim.
+    pub fn wake(&self, shard: ShardId) {
+        let ownership = &self.0.ownership;
+        match (ownership.fence(shard), &self.0.wake) {
+            (Some(_), Some(wake)) => wake(shard),
+            _ if self.0.post.wake(&self.0, shard) => {}
+            _ => ownership.wanted(shard),
         }
     }
 

@@ -25,6 +25,7 @@ mod letter;
 mod metrics;
 mod placement;
 mod post;
+mod regions;
 mod runner;
 mod slot;
 mod spec;
@@ -45,7 +46,8 @@ pub use self::{
     event::Times,
     handle::{DEADLINE, Daemons},
     letter::{MESSAGE_BYTES, Refused},
-    post::{DaemonInbox, TOPIC},
+    post::{DaemonInbox, TOPIC, Wake},
+    regions::{ANSWERED, LISTED, Region, RegionAnswer, RegionQuestion, coordinators, region_daemon},
     spec::{COUNT, NAME_BYTES, RESCALES, SETS, ShardedDaemonProcess, Singleton, faults},
     table::{DaemonStatus, SetStatus},
     user::{Daemon, Fault},
@@ -77,6 +79,8 @@ pub struct DaemonParts {
     pub times: Times,
     /// The way to other nodes, and where this one is reached; `None`: messages for daemons elsewhere wait, and are refused at their deadline.
     pub peers: Option<(Arc<dyn Peers>, Address)>,
+    /// Makes the owner of a shard of this node look for work; `None` on a node without rooms.
+    pub wake: Option<Wake>,
     /// Ends the process when a daemon blocks its thread for ever.
     pub kill: Kill,
     /// The driver runs on these.
@@ -94,7 +98,7 @@ impl std::fmt::Debug for DaemonParts {
 impl Daemons {
     /// Starts keeping the daemons of a node, as an essential task: it ends with the signal of `tasks`.
     pub fn launch(parts: DaemonParts) -> Self {
-        let DaemonParts { sets, store, ownership, clock, rng, times, peers, kill, tasks, threads } = parts;
+        let DaemonParts { sets, store, ownership, clock, rng, times, peers, wake, kill, tasks, threads } = parts;
         let (requests, inbox) = mailbox::channel("daemons", REQUESTS);
         for advice in sets.iter().filter_map(ShardedDaemonProcess::advice) {
             tracing::warn!("{advice}");
@@ -108,6 +112,7 @@ impl Daemons {
             store: store.clone(),
             clock: clock.clone(),
             waiting: Shared::waiting(),
+            wake,
             post: Post::new(peers, rng.next_u64()),
         });
         let caller = Caller { store, clock, times, sets: Arc::new(sets.clone()) };

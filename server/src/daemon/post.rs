@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tenure_shared::IncarnationId;
+use tenure_shared::{IncarnationId, ShardId};
 use tokio::sync::oneshot;
 
 use super::{
@@ -36,11 +36,28 @@ const ENVELOPE: usize = 1_024;
 /// Longest deadline that another node may ask for.
 const LONGEST: Duration = Duration::from_secs(300);
 
+/// Makes the owner of a shard of this node look for work.
+pub type Wake = Arc<dyn Fn(ShardId) + Send + Sync>;
+
 /// What goes over the link.
 #[derive(Debug, Serialize, Deserialize)]
 enum Packet {
-    Request { number: u64, name: String, index: u32, asks: bool, left: Duration, body: Bytes },
-    Answer { number: u64, answer: Result<Bytes, Refused> },
+    Request {
+        number: u64,
+        name: String,
+        index: u32,
+        asks: bool,
+        left: Duration,
+        body: Bytes,
+    },
+    Answer {
+        number: u64,
+        answer: Result<Bytes, Refused>,
+    },
+    /// To the owner of a shard: look for work.
+    Wake {
+        shard: ShardId,
+    },
 }
 
 /// This node's way to the others.
@@ -57,6 +74,21 @@ impl Post {
     pub(super) fn new(peers: Option<(Arc<dyn Peers>, Address)>, random: u64) -> Self {
         let (peers, own) = peers.unzip();
         Self { peers, own, number: AtomicU64::new(random >> 1), open: Mutex::default() }
+    }
+
+    /// Sends word to the owner of a shard; `false`: there is none that can be reached.
+    pub(super) fn wake(&self, shared: &Shared, shard: ShardId) -> bool {
+        let (Some(peers), Some(own), Some(from)) = (&self.peers, &self.own, shared.ownership.incarnation()) else {
+            return false;
+        };
+        let view = shared.ownership.view();
+        let owner = view.routes.get(&shard).and_then(|owned| owned.owner.clone()).filter(|owner| *owner != from);
+        let (Some(to), Some(address)) = (owner, view.owner(shard).and_then(|owner| owner.address)) else {
+            return false;
+        };
+        let Ok(body) = encode(&Packet::Wake { shard }) else { return false };
+        let body = PeerBody::Other(TOPIC.to_owned(), body);
+        peers.send(&address, PeerMessage { from, reply: own.clone(), to, body }).is_ok()
     }
 
     /// Sends a message to the daemon's node. [`Refused::Moving`]: it surely was not taken.
@@ -176,6 +208,10 @@ impl PeerInbox for DaemonInbox {
                     None => dropped(),
                 }
             }
+            Ok(Packet::Wake { shard }) => match (&shared.wake, shared.ownership.fence(shard)) {
+                (Some(wake), Some(_)) => wake(shard),
+                _ => dropped(),
+            },
             Ok(Packet::Request { number, name, index, asks, left, body }) if self.is_new(&from, number) => {
                 let place = self.handled.clone().try_acquire_owned();
                 let daemons = self.daemons.clone();

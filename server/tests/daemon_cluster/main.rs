@@ -8,6 +8,7 @@
 mod counter;
 mod failing;
 mod messages;
+mod regions;
 mod rescale;
 mod world;
 

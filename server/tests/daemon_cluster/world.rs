@@ -21,10 +21,12 @@ use tenure::{
         model::{self, Rules},
     },
 };
-use tenure_shared::Term;
+use tenure_shared::{ShardId, Term};
 
 use crate::counter::Records;
 
+/// Of the cluster.
+pub(crate) const SHARDS: u32 = 4;
 pub(crate) const START: Wall = Wall(1_764_446_400_123_456);
 /// How far clocks move at a time.
 pub(crate) const STEP: Duration = Duration::from_millis(50);
@@ -123,6 +125,8 @@ pub(crate) struct World {
     /// The longest that any index was nowhere since it was last asked.
     pub(crate) longest: Duration,
     starts: u64,
+    /// Shards whose owners were told to look for work.
+    pub(crate) woken: Arc<Mutex<Vec<ShardId>>>,
     pub(crate) threads: Option<tokio::runtime::Handle>,
 }
 
@@ -154,6 +158,7 @@ impl World {
             away: BTreeMap::new(),
             longest: Duration::ZERO,
             starts: 0,
+            woken: Arc::default(),
             threads: None,
         }
     }
@@ -188,12 +193,16 @@ impl World {
             public_url: String::new(),
             zone_data: "2026a".to_owned(),
         };
-        let options =
-            Options { shards: 4, times: ownership::Times::default(), thread: LeaseThread::Task, ..Options::default() };
+        let options = Options {
+            shards: SHARDS,
+            times: ownership::Times::default(),
+            thread: LeaseThread::Task,
+            ..Options::default()
+        };
         self.starts += 1;
         let rng = Rng::seeded(self.starts);
         let ownership = Ownership::start(store.clone(), clock.clone(), rng.clone(), options, info, &tasks).await?;
-        let killed = Arc::<AtomicU64>::default();
+        let (killed, woken) = (Arc::<AtomicU64>::default(), self.woken.clone());
         let counts = killed.clone();
         let address = Address::from(format!("{name}:7779").as_str());
         let daemons = Daemons::launch(DaemonParts {
@@ -204,6 +213,7 @@ impl World {
             rng,
             times: Times::default(),
             peers: Some((self.switch.clone(), address.clone())),
+            wake: Some(Arc::new(move |shard| woken.lock().push(shard))),
             kill: Box::new(move |_| {
                 counts.fetch_add(1, Ordering::SeqCst);
             }),

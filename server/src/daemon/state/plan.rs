@@ -42,7 +42,7 @@ impl State {
                 if former {
                     self.end(now, at, target.as_ref(), serves, effects);
                 } else {
-                    self.place(now, at, target, open, serves, &mut gives, effects);
+                    self.place(now, at, target.as_ref(), open, serves, &mut gives, effects);
                 }
             }
             if let Some(fleet) = self.sets[set].fleets.get_mut(&generation) {
@@ -132,7 +132,7 @@ impl State {
         &mut self,
         now: Mono,
         at: At,
-        target: Option<IncarnationId>,
+        target: Option<&IncarnationId>,
         open: bool,
         serves: bool,
         gives: &mut usize,
@@ -144,7 +144,7 @@ impl State {
         let (phase, mine, wanted) = (slot.phase.clone(), slot.holder().cloned(), slot.handover.clone());
         let wanted = wanted.filter(|to| self.lives(to));
         let told = wanted.is_some();
-        let wanted = wanted.or(target.clone().filter(|_| draining || settled));
+        let wanted = wanted.or(target.cloned().filter(|_| draining || settled));
         let elsewhere = wanted.filter(|to| !self.is(Some(to)));
         let may = *gives < GIVES || draining;
         match phase {
@@ -171,7 +171,7 @@ impl State {
                     None => self.ask(at, effects),
                 }
             }
-            Phase::Idle if open && !leaving && self.is_free(now, at, target.as_ref(), serves) => self.ask(at, effects),
+            Phase::Idle if open && !leaving && self.is_free(now, at, target, serves) => self.ask(at, effects),
             _ => {}
         }
     }

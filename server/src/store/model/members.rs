@@ -154,7 +154,7 @@ pub(super) fn agree(step: &mut Step<'_, '_>, name: String, value: String, or_get
     }
 }
 
-pub(super) fn reagree(step: &mut Step<'_, '_>, name: String, agreed: String, value: String) -> Result<Reply, Error> {
+pub(super) fn reagree(step: &mut Step<'_, '_>, name: String, agreed: &str, value: String) -> Result<Reply, Error> {
     limits::text("name of an agreement", &name, limits::TEXT_BYTES)?;
     limits::text("value of an agreement", &value, limits::TEXT_BYTES)?;
     let key = keys::agreed(&name);

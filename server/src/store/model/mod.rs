@@ -214,7 +214,7 @@ fn dispatch(step: &mut Step<'_, '_>, command: Command) -> Result<Reply, Error> {
         Command::SetStatus { incarnation, status } => members::set_status(step, &incarnation, status),
         Command::Members => members::list(step),
         Command::Deregister { incarnation } => members::deregister(step, &incarnation),
-        Command::Reagree { name, agreed, value } => members::reagree(step, name, agreed, value),
+        Command::Reagree { name, agreed, value } => members::reagree(step, name, &agreed, value),
         Command::Agree { name, value } => members::agree(step, name, value, false),
         Command::AgreeOrGet { name, value } => members::agree(step, name, value, true),
 

@@ -129,6 +129,11 @@ impl Near {
         self.reading.whole();
     }
 
+    /// There may be more than is known: everything is read again, now.
+    pub(in crate::room::host) fn look_again(&mut self) {
+        self.reading.whole();
+    }
+
     /// Nothing is known of these items until everything is read again, as it is now and then.
     pub(in crate::room::host) fn forget(&mut self, request: &Request) {
         for id in request.touches() {

@@ -15,6 +15,8 @@ mod claims;
 mod plan;
 mod sets;
 mod tasks;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -17,7 +17,7 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 .PHONY: test
-test: deps format lint unit docs licences client browser smoke ## Every check and every test
+test: deps format lint unit docs licences deploy client browser smoke ## Every check and every test
 	@echo "all checks passed"
 
 .PHONY: deps
@@ -55,6 +55,11 @@ ifeq ($(DENY),yes)
 else
 	@echo "-- licences: cargo-deny is not installed, left out"
 endif
+
+.PHONY: deploy
+deploy: ## The manifests: Kubernetes' schemas, what the guide promises of them, the binary's own word on their configuration
+	@$(STEP) demo cargo build $(ALL) --all-targets
+	@$(STEP) deploy .ci/manifests $(TARGET)
 
 .PHONY: client
 client: ## The browser client: types, lint, unit tests, is the committed bundle what the sources build?

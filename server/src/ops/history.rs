@@ -21,6 +21,9 @@ pub struct HistoryReport {
     pub shards: u32,
     /// Changes of ownership looked at.
     pub changes: u64,
+    /// Of these, shards that went from one owner to another.
+    #[serde(default)]
+    pub moves: u64,
     /// Completed work items looked at.
     pub completed: u64,
     /// What is wrong; empty is good.
@@ -44,6 +47,7 @@ pub async fn check_history(store: &Store, shards: u32) -> Result<HistoryReport, 
         let Some(done) = calls.join_next().await else { break };
         let one = done.map_err(|error| Error::Broken(format!("reading a history ended: {error}")))??;
         report.changes += one.changes;
+        report.moves += one.moves;
         report.completed += one.completed;
         found.insert(one.shard, one.problems);
     }
@@ -54,6 +58,7 @@ pub async fn check_history(store: &Store, shards: u32) -> Result<HistoryReport, 
 struct OneShard {
     shard: ShardId,
     changes: u64,
+    moves: u64,
     completed: u64,
     problems: Vec<String>,
 }
@@ -64,7 +69,9 @@ async fn check_shard(store: Store, shard: ShardId) -> Result<OneShard, Error> {
     let completed = store.completed(shard, COMPLETED).await?;
     let mut problems = check_owners(&key, &history);
     problems.extend(check_completed(&completed));
-    Ok(OneShard { shard, changes: history.len() as u64, completed: completed.len() as u64, problems })
+    let owners: Vec<&IncarnationId> = history.iter().filter_map(|entry| entry.owner.as_ref()).collect();
+    let moves = owners.windows(2).filter(|pair| pair.first() != pair.last()).count() as u64;
+    Ok(OneShard { shard, changes: history.len() as u64, moves, completed: completed.len() as u64, problems })
 }
 
 fn check_owners(key: &Key, history: &[HistoryEntry]) -> Vec<String> {

@@ -186,6 +186,9 @@ pub(crate) struct BaselineArgs {
     /// Cut every connection after this many ticks, to watch bots resume.
     #[arg(long)]
     pub(crate) cut_after: Option<u64>,
+    /// Ask every connection to move after this many ticks, to watch bots change over.
+    #[arg(long)]
+    pub(crate) move_after: Option<u64>,
 }
 
 #[derive(Clone, Debug, Args)]

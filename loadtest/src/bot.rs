@@ -30,6 +30,7 @@ use crate::{
 pub(crate) mod inputs;
 pub(crate) mod names;
 pub(crate) mod state;
+pub(crate) mod watch;
 
 use inputs::Inputs;
 use state::State;
@@ -68,6 +69,7 @@ pub(crate) struct Plan {
     pub(crate) input_period: Option<Duration>,
     /// Remember what the audit needs.
     pub(crate) audit: bool,
+    pub(crate) watch: Arc<watch::Watch>,
     pub(crate) seed: u64,
     phase: AtomicU8,
     /// Bots whose inputs are all saved and counted.
@@ -85,6 +87,7 @@ impl Plan {
             rooms: args.room_count(),
             input_period: period,
             audit,
+            watch: watch::Watch::new(args.players, args.room_count()),
             seed: args.seed,
             phase: AtomicU8::new(Phase::Play as u8),
             settled: AtomicU32::new(0),
@@ -170,7 +173,7 @@ impl Bot {
         let inputs = Inputs::new(plan.input_period, offset, Instant::now());
         let room = format!("load-{}", index % plan.rooms);
         let wanted = (plan.kind.clone(), plan.region.clone(), room);
-        let state = State::new(wanted, inputs, index < plan.rooms, plan.audit);
+        let state = State::new(wanted, inputs, index < plan.rooms, plan.audit.then(|| plan.watch.of(index)));
         Self { plan, worker, index, rng, state, asked: false, settled: false }
     }
 

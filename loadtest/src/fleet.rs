@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::{
-    bot::{Bot, Phase, Plan, Record, Worker},
+    bot::{Bot, Phase, Plan, Record, Worker, watch::Watch},
     stats::{Stats, Times},
 };
 
@@ -65,7 +65,7 @@ impl Fleet {
 
     /// A handle to the counts that outlives a measurement.
     pub(crate) fn counts(&self) -> Counts {
-        Counts(self.workers.clone())
+        Counts { workers: self.workers.clone(), watch: self.plan.watch.clone() }
     }
 
     /// Times are recorded while `on`.
@@ -123,13 +123,16 @@ impl Fleet {
 }
 
 /// The threads' counts.
-pub(crate) struct Counts(Vec<Arc<Worker>>);
+pub(crate) struct Counts {
+    workers: Vec<Arc<Worker>>,
+    pub(crate) watch: Arc<Watch>,
+}
 
 impl Counts {
     /// Times between terms so far.
     pub(crate) fn terms(&self) -> Times {
         let mut sum = Times::default();
-        self.0.iter().for_each(|worker| sum.add(&worker.shard.lock().terms));
+        self.workers.iter().for_each(|worker| sum.add(&worker.shard.lock().terms));
         sum
     }
 
@@ -139,7 +142,12 @@ impl Counts {
             let stats = worker.shard.lock();
             (stats.counters.rolled_back, stats.drop_count())
         };
-        self.0.iter().map(of).fold((0, 0), |(back, lost), (b, l)| (back + b, lost + l))
+        self.workers.iter().map(of).fold((0, 0), |(back, lost), (b, l)| (back + b, lost + l))
+    }
+
+    /// Terms that began so far, as the bots were shown.
+    pub(crate) fn terms_begun(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.shard.lock().counters.terms_begun).sum()
     }
 }
 

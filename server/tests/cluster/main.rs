@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
 
 mod command;
+mod idle;
 mod nodes;
 #[path = "../support/mod.rs"]
 mod support;

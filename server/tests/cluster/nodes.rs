@@ -103,12 +103,18 @@ impl Cluster {
 
     /// Tells the store something.
     pub(crate) fn call(&self, line: &str) {
+        let answer = self.ask(line);
+        assert!(answer.starts_with("+OK"), "{line}: {answer}");
+    }
+
+    /// What the store says to a command.
+    pub(crate) fn ask(&self, line: &str) -> String {
         let address = self.url.trim_start_matches("redis://").trim_end_matches("/0");
         let mut stream = TcpStream::connect(address).expect("it listens");
         write!(stream, "{line}\r\nQUIT\r\n").expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("answered");
-        assert!(answer.starts_with("+OK"), "{line}: {answer}");
+        answer
     }
 
     pub(crate) fn log(&self, name: &str) -> String {

@@ -5,6 +5,7 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
+    time::Duration,
 };
 
 use tenure_shared::{IncarnationId, ShardId};
@@ -25,6 +26,8 @@ use crate::{
 
 /// Most calls under way at once.
 const IN_FLIGHT: usize = 64;
+/// From one alarm about a store that forgot to the next.
+const ALARM_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Driver {
     store: Store,
@@ -43,6 +46,8 @@ pub(super) struct Driver {
     sought: BTreeMap<ShardId, Vec<oneshot::Sender<()>>>,
     /// Versions of zone data that were warned of.
     warned: BTreeSet<String>,
+    /// When it was last said that the store forgot something.
+    alarmed: Option<Mono>,
 }
 
 /// Tells the end: nothing is held any more, and unless it was an end on purpose the node stops.
@@ -78,7 +83,7 @@ impl Driver {
         let state = State::new(options.times, options.shards, rooms, options.concurrent);
         let (times, shards, shared) = (options.times, options.shards, Arc::downgrade(shared));
         let (gave, sought, warned) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { store, clock, rng, info, times, shards, stop, state, shared, gave, sought, warned }
+        Self { store, clock, rng, info, times, shards, stop, state, shared, gave, sought, warned, alarmed: None }
     }
 
     fn incarnation(&self) -> Result<IncarnationId, Error> {
@@ -259,6 +264,9 @@ impl Driver {
                 shared.table.store(Arc::new(table));
             }
         }
+        if touched.forgot {
+            self.forgot();
+        }
         if touched.members || touched.routes {
             self.publish_view(&shared, touched.routes);
         }
@@ -269,6 +277,20 @@ impl Driver {
             shared.changes.send_modify(|count| *count += 1);
         }
         self.answer();
+    }
+
+    /// The alarm of a store that lost what it had acknowledged: once in a while, however many claims say so.
+    fn forgot(&mut self) {
+        let now = self.clock.now();
+        if self.alarmed.is_some_and(|last| now.since(last) < ALARM_EVERY) {
+            return;
+        }
+        self.alarmed = Some(now);
+        metrics::counter!("tenure_store_forgot_total").increment(1);
+        tracing::error!(
+            "the store has forgotten what it had acknowledged: it was emptied, came back with an older file, or a server that had not \
+             heard all became its primary. Rooms go on from memory where they can; rewards of the lost time may be lost with it"
+        );
     }
 
     fn table(&self) -> Table {

@@ -20,8 +20,20 @@ const ROUND_TRIPS: f64 = 15.0;
 /// Most rooms of one commit.
 const STEP: usize = 100;
 /// Commands that only a client sends: the others are also called by scripts, and count there.
-const CLIENTS: [&str; 12] =
-    ["evalsha", "eval", "ping", "info", "role", "config|get", "hello", "client|setinfo", "select", "script|load", "command", "auth"];
+const CLIENTS: [&str; 12] = [
+    "evalsha",
+    "eval",
+    "ping",
+    "info",
+    "role",
+    "config|get",
+    "hello",
+    "client|setinfo",
+    "select",
+    "script|load",
+    "command",
+    "auth",
+];
 
 fn number(name: &str, default: u64) -> u64 {
     env::var(name).map_or(default, |text| text.parse().expect("a number"))

@@ -122,6 +122,7 @@ impl State {
                 self.look.insert(*shard);
                 continue;
             }
+            self.touched.forgot |= term < state.term();
             if handed.contains(shard) && state.handed_over(term) {
                 self.touched.held = true;
             }

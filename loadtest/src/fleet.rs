@@ -145,6 +145,11 @@ impl Counts {
         self.workers.iter().map(of).fold((0, 0), |(back, lost), (b, l)| (back + b, lost + l))
     }
 
+    /// Grants shown so far.
+    pub(crate) fn grants(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.shard.lock().counters.grants).sum()
+    }
+
     /// Terms that began so far, as the bots were shown.
     pub(crate) fn terms_begun(&self) -> u64 {
         self.workers.iter().map(|worker| worker.shard.lock().counters.terms_begun).sum()

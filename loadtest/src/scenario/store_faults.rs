@@ -126,6 +126,8 @@ struct Seen {
     terms_begun: u64,
     rolled_back: u64,
     sockets_lost: u64,
+    /// Grants shown in the quiet time behind it.
+    grants: u64,
     /// Lines of the nodes' logs, without what differs from one to the next.
     alarms: BTreeMap<String, u64>,
 }
@@ -203,12 +205,12 @@ impl StoreFaults {
             }
         }
         let end = Instant::now();
-        let mut back = Duration::ZERO;
+        let (mut back, mut granted) = (Duration::ZERO, counts.grants());
         while end.elapsed() < BETWEEN + BACK {
             let now = counts.watch.longest_silence();
             silence = silence.max(now);
             if now >= SILENCE {
-                back = end.elapsed();
+                (back, granted) = (end.elapsed(), counts.grants());
             } else if end.elapsed() >= back + BETWEEN {
                 break;
             }
@@ -221,9 +223,10 @@ impl StoreFaults {
         if !wanted.is_empty() && !alarms.keys().any(|line| wanted.iter().any(|words| line.contains(words))) {
             self.unnamed.push(fault);
         }
+        let grants = counts.grants() - granted;
         let (rolled_back, sockets_lost) = (after.0 - before.0, after.1 - before.1);
-        let seen =
-            Seen { fault, back, silence, terms_begun: counts.terms_begun() - begun, rolled_back, sockets_lost, alarms };
+        let terms_begun = counts.terms_begun() - begun;
+        let seen = Seen { fault, back, silence, terms_begun, rolled_back, sockets_lost, grants, alarms };
         report::say(&seen.to_string());
         self.seen.push(seen);
         Ok(())
@@ -261,7 +264,7 @@ impl Seen {
     fn json(&self) -> Value {
         json!({
             "fault": self.fault.to_string(), "back_ms": self.back.as_millis() as u64, "silence_ms": self.silence.as_millis() as u64,
-            "terms_begun": self.terms_begun, "rolled_back": self.rolled_back, "sockets_lost": self.sockets_lost, "alarms": self.alarms,
+            "terms_begun": self.terms_begun, "rolled_back": self.rolled_back, "sockets_lost": self.sockets_lost, "grants_behind": self.grants, "alarms": self.alarms,
         })
     }
 }
@@ -269,10 +272,10 @@ impl Seen {
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (fault, back, silence) = (self.fault, self.back.as_millis(), self.silence.as_millis());
-        let (begun, rolled, lost) = (self.terms_begun, self.rolled_back, self.sockets_lost);
+        let (begun, rolled, lost, grants) = (self.terms_begun, self.rolled_back, self.sockets_lost, self.grants);
         write!(
             f,
-            "  {fault}: heard again after {back} ms, longest silence {silence} ms, {begun} terms begun, {rolled} rollbacks, {lost} sockets lost"
+            "  {fault}: heard again after {back} ms, longest silence {silence} ms, {begun} terms begun, {rolled} rollbacks, {lost} sockets lost, {grants} grants behind it"
         )?;
         self.alarms.iter().try_for_each(|(line, times)| write!(f, "\n    {times} x {line}"))
     }

@@ -8,6 +8,9 @@
 mod command;
 mod idle;
 mod nodes;
+#[path = "../support/redis/mod.rs"]
+mod redis;
+mod store_faults;
 #[path = "../support/mod.rs"]
 mod support;
 

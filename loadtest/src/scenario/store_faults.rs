@@ -31,7 +31,7 @@ const UNSYNCED: Duration = Duration::from_secs(2);
 /// A bot that heard nothing for so long is waiting.
 const SILENCE: Duration = Duration::from_secs(1);
 /// All bots hear again so long after the end of a fault: a lease for those who had to settle, one for a connection that is looked for.
-const BACK: Duration = Duration::from_secs(12);
+const BACK: Duration = Duration::from_secs(6);
 const LOOK: Duration = Duration::from_millis(50);
 /// A grant every other second, so that each fault meets some.
 const REWARDS: &str = "[[schedule]]\nid = \"often\"\nevery = \"2s\"\nrooms = \"arena/*/*\"\naudience = \"present\"\ngrant = { gold = 1 }\n";
@@ -170,6 +170,9 @@ impl Plot for StoreFaults {
             format!("{} ms", slowest.as_millis()),
             format!("at most {} ms", BACK.as_millis()),
         );
+        let unpaid: Vec<String> =
+            self.seen.iter().filter(|seen| seen.grants == 0).map(|seen| seen.fault.to_string()).collect();
+        verdict.check("faults that no reward came behind", unpaid.is_empty(), format!("{unpaid:?}"), "none");
         let unnamed: Vec<String> = self.unnamed.iter().map(Fault::to_string).collect();
         verdict.check("faults that no log names", unnamed.is_empty(), format!("{unnamed:?}"), "none");
         let begun = outcome.stats.counters.terms_begun;

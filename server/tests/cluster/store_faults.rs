@@ -7,7 +7,7 @@ use tenure_shared::Term;
 
 use crate::{
     inputs,
-    nodes::{Cluster, Node, can_run, until},
+    nodes::{Cluster, Node, SHARDS, can_run, until},
     play, redis, room_of,
     support::{client::Player, process::run},
     take_owner,
@@ -22,7 +22,14 @@ fn start(cluster: &Cluster, more: &[&str]) -> (Vec<Node>, Node) {
     let rewards = format!("rewards.file={}", file.display());
     let all: Vec<&str> = [rewards.as_str()].into_iter().chain(more.iter().copied()).collect();
     let nodes = ["a", "b"].map(|name| cluster.start(name, "room", &all));
-    (nodes.into(), cluster.start("gate", "gateway", &all))
+    let gateway = cluster.start("gate", "gateway", &all);
+    // Or a room may move for balance in the middle of a test.
+    until("half of the shards for each", || {
+        let seen = gateway.cluster();
+        let shares = seen["members"].as_array()?.iter().filter_map(|member| member["shards"].as_u64());
+        (shares.filter(|n| *n == u64::from(SHARDS) / 2).count() == 2).then_some(())
+    });
+    (nodes.into(), gateway)
 }
 
 /// Grants of three more occurrences are shown, and each is shown once.

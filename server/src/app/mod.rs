@@ -3,6 +3,7 @@
 mod files;
 mod local;
 mod ports;
+mod proof;
 mod run;
 mod server;
 mod settings;

@@ -9,12 +9,11 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tenure_shared::ShardId;
 
 use super::{
     App,
     ports::Ports,
-    settings,
+    proof, settings,
     source::{self, NodeSource},
 };
 use crate::{
@@ -208,11 +207,10 @@ impl Server {
             Box::pin(async move {
                 match rooms.and_then(|rooms| rooms.upgrade()) {
                     Some(rooms) if !owned.shards().is_empty() => rooms.prove(every).await,
-                    // Without shards there is no fence to write under. Its heartbeats are writes, and the read goes behind the writes of
-                    // sessions, not past them.
+                    // Without shards there is no fence to write under.
                     _ => {
-                        reads.completed(ShardId(0), 1).await.ok()?;
-                        owned.held_until(now).map(|until| until.before(lasts))
+                        let beat = owned.held_until(now).map(|until| until.before(lasts))?;
+                        proof::write(&reads).await.map(|()| now.min(beat))
                     }
                 }
             })

@@ -4,6 +4,7 @@ mod daemons;
 mod files;
 mod local;
 mod ports;
+mod proof;
 mod run;
 mod server;
 mod settings;

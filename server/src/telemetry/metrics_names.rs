@@ -121,6 +121,7 @@ metrics! {
     Histogram "tenure_shard_give_seconds" [] "Time in which the rooms of a shard that is given away stood still here, until it was released.";
     Counter "tenure_shard_gives_total" [] "Shards that this node gave to others.";
     Counter "tenure_shard_takeovers_total" [] "Shards that this node took over from members that were gone.";
+    Counter "tenure_store_forgot_total" [] "Times that this node found that the store had forgotten what it had acknowledged.";
     Counter "tenure_terms_seen_total" [] "Times that somebody had seen a higher term of a shard than this node sent.";
 
     Counter "tenure_work_total" ["kind", "outcome"] "Work items by what became of them.";

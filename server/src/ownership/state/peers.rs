@@ -39,6 +39,8 @@ pub(super) struct Peers {
     seen_before: bool,
     /// Where to read routes on from.
     counter: u64,
+    /// The highest count of routes that was ever read.
+    highest: u64,
     /// The routes of a reading of all of them that is under way.
     all: Option<BTreeMap<ShardId, Term>>,
     pub(super) next_poll: Mono,
@@ -205,6 +207,8 @@ impl State {
         }
         // A store that forgot counts from lower: all of it is read again.
         let forgot = counter < since;
+        self.touched.forgot |= counter < self.peers.highest;
+        self.peers.highest = counter;
         self.peers.counter = if forgot { 0 } else { counter };
         if forgot || changed.len() >= ROUTES {
             self.busy.routes = true;

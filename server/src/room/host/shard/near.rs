@@ -134,6 +134,16 @@ impl Near {
         self.reading.whole();
     }
 
+    /// The store may have forgotten what was done: everything is read again, now.
+    pub(in crate::room::host) fn doubt_all(&mut self) {
+        self.reading.whole();
+    }
+
+    /// An item that is in a room's hands.
+    pub(in crate::room::host) fn in_hand(&self, id: &WorkId) -> Option<WorkItem> {
+        self.handed.get(id).cloned()
+    }
+
     /// Nothing is known of these items until everything is read again, as it is now and then.
     pub(in crate::room::host) fn forget(&mut self, request: &Request) {
         for id in request.touches() {

@@ -11,14 +11,15 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    App,
+    App, daemons,
     ports::Ports,
-    proof, settings,
+    proof, run, settings,
     source::{self, NodeSource},
 };
 use crate::{
     cli,
     config::{Config, Role},
+    daemon::{self, Daemons},
     gateway::{self, Gateway, GatewayParts},
     link::{
         self, Address, Node,
@@ -94,6 +95,8 @@ pub(super) struct Inside {
     pub(super) ownership: Ownership,
     /// Role room.
     pub(super) host: Option<Arc<RoomHost>>,
+    /// If the game has any.
+    pub(super) daemons: Option<Daemons>,
     pub(super) book: Arc<RewardBook>,
     pub(super) probe: Probe,
     pub(super) started: Wall,
@@ -134,6 +137,8 @@ pub struct Server {
     pub(super) gateway: Option<Arc<Gateway>>,
     /// Everything but the admin port.
     pub(super) tasks: Tasks,
+    /// Where daemons run.
+    _threads: Option<Arc<daemons::Threads>>,
     /// The admin port: it ends last, since a node that goes away is asked how far it is.
     pub(super) admin: Tasks,
 }
@@ -159,7 +164,7 @@ impl Server {
         admin: &Tasks,
     ) -> Result<Self, StartError> {
         let Parts { config, clock, rng, recent, kill, store } = parts;
-        let kinds = settings::kinds(&app, &config)?;
+        let (kinds, sets) = (settings::kinds(&app, &config)?, daemons::sets(&app, &config)?);
         let book = Arc::new(settings::book(&app, &config)?);
         for warning in book.warnings().iter().map(ToString::to_string).chain(config.advice()) {
             tracing::warn!("{warning}");
@@ -177,7 +182,10 @@ impl Server {
             },
         };
         let ports = Ports::bind(&config).await?;
-        let info = settings::member_info(&config, &app, &ports)?;
+        let mut info = settings::member_info(&config, &app, &ports)?;
+        // Before it is a member: a node with another number of daemons has no business in this cluster.
+        daemon::agree(&store, &sets).await?;
+        info.roles.extend(daemon::roles(&sets));
         let own: Address = info.link.as_str().into();
         let lease = settings::ownership(&config);
         let ownership = Ownership::start(store.clone(), clock.clone(), rng.clone(), lease, info, tasks).await?;
@@ -198,6 +206,17 @@ impl Server {
         } else {
             None
         };
+        let start = daemons::Start {
+            config: &config,
+            store: &store,
+            ownership: &ownership,
+            clock: &clock,
+            rng: &rng,
+            tasks,
+            host: host.as_ref(),
+            kill: run::kill(),
+        };
+        let (daemons, threads) = daemons::start(sets, start)?.unzip();
         let (every, fresh) = (config.lease.heartbeat, config.lease.ttl);
         let lasts = fresh.saturating_sub(config.lease.margin);
         let (owned, rooms, now) = (ownership.clone(), host.as_ref().map(Arc::downgrade), clock.clone());
@@ -223,6 +242,7 @@ impl Server {
             store: store.clone(),
             ownership: ownership.clone(),
             host: host.clone(),
+            daemons,
             book,
             probe,
             started: clock.wall(),
@@ -277,12 +297,17 @@ impl Server {
         });
         let address = address.await.map_err(|error| StartError::Admin(inside.config.admin.listen, error))?;
         inside.addresses.lock().admin = Some(address);
-        Ok(Self { inside, gateway, tasks: tasks.clone(), admin: admin.clone() })
+        Ok(Self { inside, gateway, tasks: tasks.clone(), _threads: threads, admin: admin.clone() })
     }
 
     /// The app's name and version, for people.
     pub fn name(&self) -> &str {
         &self.inside.name
+    }
+
+    /// The cluster's daemons; `None` if the game has none.
+    pub fn daemons(&self) -> Option<&Daemons> {
+        self.inside.daemons.as_ref()
     }
 
     /// Where it listens.

@@ -328,7 +328,8 @@ impl Driver {
         let before = shared.view.load();
         let routes = if routes { Arc::new(self.state.routes()) } else { before.routes.clone() };
         let (members, at) = self.state.members();
-        let view = View::new(members.clone(), routes, self.shards, at, !self.state.settles());
+        let mut view = View::new(members.clone(), routes, self.shards, at, !self.state.settles());
+        view.named = self.state.named().clone();
         for status in [Status::Joining, Status::Serving, Status::Draining] {
             let label = match status {
                 Status::Joining => "joining",

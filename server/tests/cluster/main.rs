@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
 
 mod command;
+mod daemons;
 mod idle;
 mod nodes;
 #[path = "../support/redis/mod.rs"]

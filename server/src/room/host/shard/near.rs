@@ -129,13 +129,8 @@ impl Near {
         self.reading.whole();
     }
 
-    /// There may be more than is known: everything is read again, now.
+    /// There may be more than is known, or the store forgot what was done: everything is read again, now.
     pub(in crate::room::host) fn look_again(&mut self) {
-        self.reading.whole();
-    }
-
-    /// The store may have forgotten what was done: everything is read again, now.
-    pub(in crate::room::host) fn doubt_all(&mut self) {
         self.reading.whole();
     }
 

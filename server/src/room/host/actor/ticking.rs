@@ -34,6 +34,7 @@ impl Actor {
             return;
         }
         let Some(due) = self.pacer.due(now) else { return };
+        self.ticked = self.pacer.last();
         self.meters.late(due.late);
         if due.run > 1 || due.dropped > 0 {
             self.handle.ticks_late.fetch_add(u64::from(due.run), Ordering::Relaxed);

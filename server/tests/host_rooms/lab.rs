@@ -35,7 +35,18 @@ pub struct Book {
 
 /// Something that must not look new after a restart (H12).
 #[derive(Component, Serialize, Deserialize, Clone, Debug)]
+#[serde(from = "u64")]
 pub struct Thing(u64);
+
+/// A thing panics when it is read.
+pub static CURSED_THING: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+impl From<u64> for Thing {
+    fn from(n: u64) -> Self {
+        assert!(!CURSED_THING.load(std::sync::atomic::Ordering::SeqCst), "a cursed thing");
+        Thing(n)
+    }
+}
 
 /// What the test sees of each room: its book and tick, and the players connected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

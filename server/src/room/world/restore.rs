@@ -95,7 +95,7 @@ impl RoomWorld {
         this.world.clear_trackers();
         this.observe();
         this.replicator.assume_shown(&this.world);
-        this.dirty = false;
+        (this.dirty, this.unseen) = (false, false);
         Ok(this)
     }
 

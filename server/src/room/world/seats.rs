@@ -89,7 +89,7 @@ impl RoomWorld {
             state.gone_since = Some(now);
         }
         let (player, entity) = (state.player.clone(), state.entity);
-        self.dirty = true;
+        (self.dirty, self.unseen) = (true, true);
         self.known.touch(&player, self.wall);
         if !consented {
             self.gone(entity);

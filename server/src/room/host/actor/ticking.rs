@@ -19,7 +19,7 @@ use super::{
 use crate::{
     link::{GatewayId, Mode, ToGateway},
     plugin::TaskFuture,
-    room::world::{InputRefused, TickInput, TickOutput},
+    room::world::{InputRefused, RoomWorld, TickInput, TickOutput},
     runtime::{Mono, tasks::Kind},
 };
 
@@ -53,6 +53,11 @@ impl Actor {
                 return;
             }
         }
+        // Before anything comes that systems have not seen.
+        self.maybe_checkpoint(now);
+        if self.phase != Phase::Running {
+            return;
+        }
         self.grant_wishes(false, now);
         if self.phase != Phase::Running {
             return;
@@ -72,10 +77,7 @@ impl Actor {
         if self.world.as_ref().is_some_and(|world| world.seats() != self.handle.seats.load(Ordering::Relaxed)) {
             self.host.note_summary(&self.handle, self.world.as_ref());
         }
-        self.maybe_checkpoint(now);
-        if self.phase == Phase::Running {
-            self.maybe_end(now);
-        }
+        self.maybe_end(now);
     }
 
     /// The gate before every tick and send: the lease holds, the shard is still ours under the term the room runs under (H1), and it is
@@ -83,6 +85,12 @@ impl Actor {
     fn may_run(&mut self, now: Mono) -> bool {
         if !self.host.may_run(&self.shard, now) {
             let giving = self.shard.giving().is_some();
+            if giving && !self.frozen {
+                self.show_all(now);
+                if self.phase != Phase::Running {
+                    return false;
+                }
+            }
             if !self.frozen {
                 self.frozen = true;
                 self.cancel_tasks();
@@ -112,6 +120,16 @@ impl Actor {
             world.set_term(term);
         }
         true
+    }
+
+    /// Before a room stands still for another owner its systems see what came since the last tick: there it is no news any more. The tick that
+    /// comes a little early is the one that was due next.
+    fn show_all(&mut self, now: Mono) {
+        let unseen = self.world.as_ref().is_some_and(RoomWorld::unseen);
+        if unseen && self.unacked < UNACKED_COMMITS && self.host.leads(&self.shard, now) {
+            self.ticked = self.pacer.next();
+            self.one_tick(now);
+        }
     }
 
     fn one_tick(&mut self, now: Mono) {

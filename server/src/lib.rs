@@ -4,6 +4,7 @@ pub mod app;
 pub mod cli;
 pub mod config;
 pub mod gateway;
+pub mod handoff;
 pub mod link;
 pub mod ops;
 pub mod ownership;

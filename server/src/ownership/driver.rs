@@ -1,14 +1,14 @@
 //! The driver: sends heartbeats and keeps the claims, on an OS thread of its own; it alone runs the step machine.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeSet, VecDeque},
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
 };
 
-use tenure_shared::{IncarnationId, ShardId};
-use tokio::{sync::oneshot, task::JoinSet};
+use tenure_shared::IncarnationId;
+use tokio::task::JoinSet;
 
 use super::{
     call::{Caller, constants},
@@ -17,12 +17,15 @@ use super::{
     options::{Held, LeaseThread, Options},
     state::State,
     view::{ROOM, View},
+    waiting::Waiting,
 };
 use crate::{
     runtime::{Clock, Mono, Rng, Shutdown, Tasks, mailbox, tasks::Kind},
     store::{Error, Fence, Key, MemberInfo, Status, Store},
 };
 
+/// Microseconds by which a term may lie above the store's clock as this node knows it.
+const TERM_SLACK: u64 = 10_000_000;
 /// Most calls under way at once.
 const IN_FLIGHT: usize = 64;
 
@@ -37,10 +40,7 @@ pub(super) struct Driver {
     state: State,
     /// The handles keep it alive; the driver ends with the last of them.
     shared: Weak<Shared>,
-    /// Who waits for a release.
-    gave: BTreeMap<ShardId, Vec<oneshot::Sender<()>>>,
-    /// Who waits until a shard was looked for.
-    sought: BTreeMap<ShardId, Vec<oneshot::Sender<()>>>,
+    waiting: Waiting,
     /// Versions of zone data that were warned of.
     warned: BTreeSet<String>,
 }
@@ -77,8 +77,19 @@ impl Driver {
         let rooms = info.roles.iter().any(|role| role == ROOM);
         let state = State::new(options.times, options.shards, rooms, options.concurrent);
         let (times, shards, shared) = (options.times, options.shards, Arc::downgrade(shared));
-        let (gave, sought, warned) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { store, clock, rng, info, times, shards, stop, state, shared, gave, sought, warned }
+        Self {
+            store,
+            clock,
+            rng,
+            info,
+            times,
+            shards,
+            stop,
+            state,
+            shared,
+            waiting: Waiting::default(),
+            warned: BTreeSet::new(),
+        }
     }
 
     fn incarnation(&self) -> Result<IncarnationId, Error> {
@@ -182,8 +193,23 @@ impl Driver {
             Request::Fenced(shard, term) => Event::Fenced { shard, term },
             Request::Gave(shard, term, done) => {
                 metrics::counter!("tenure_shard_gives_total").increment(1);
-                self.gave.entry(shard).or_default().push(done);
+                self.waiting.for_release(shard, done);
                 Event::Gave { shard, term }
+            }
+            Request::Transfer { shard, term, to, package, manifest, done } => {
+                metrics::counter!("tenure_shard_gives_total").increment(1);
+                self.waiting.for_transfer(shard, done, &self.state);
+                Event::Transfer { shard, term, to, package, manifest }
+            }
+            Request::Expect(shard, until) => Event::Expect { shard, until },
+            Request::Transferred { shard, incarnation, term, package } => {
+                // As with terms that are seen: a wild number must not use them up. Of the store's clock this node may know a little less.
+                let most = self.state.floor().0.max(self.store.now().0).saturating_add(TERM_SLACK);
+                if term.0 > most {
+                    tracing::warn!(%shard, %term, most, "a transfer under a term that nobody can have given: not taken notice of");
+                    return Event::Wanted { shard };
+                }
+                Event::Transferred { shard, incarnation, term, package }
             }
             Request::Kept(shard, term) => Event::Kept { shard, term },
             Request::TermSeen(shard, term) => {
@@ -197,10 +223,7 @@ impl Driver {
             }
             Request::Wanted(shard) => Event::Wanted { shard },
             Request::Sought(shard, done) => {
-                let waiting = self.sought.entry(shard).or_default();
-                // Whoever gave up waiting must not add up.
-                waiting.retain(|waiting| !waiting.is_closed());
-                waiting.push(done);
+                self.waiting.for_look(shard, done);
                 Event::Wanted { shard }
             }
             Request::Refresh => Event::Refresh,
@@ -222,7 +245,9 @@ impl Driver {
             metrics::counter!("tenure_shard_takeovers_total").increment(1);
             tracing::info!(%shard, "taken over");
         }
+        let about = Waiting::before(&event);
         let effects = self.state.step(self.clock.now(), event);
+        self.waiting.after(about, &self.state);
         let after = self.state.phase();
         if before != after {
             tracing::info!(from = ?before, to = ?after, incarnation = ?self.state.incarnation(), "ownership");
@@ -235,12 +260,6 @@ impl Driver {
             tracing::info!("the store was away: what others held is left to them for one lease");
         }
         effects
-    }
-
-    /// Tells who waits for an answer of the store. Behind the publishing: they look at what is held.
-    fn answer(&mut self) {
-        answer(&mut self.gave, |shard| self.state.releases(shard));
-        answer(&mut self.sought, |shard| self.state.seeks(shard));
     }
 
     /// Shows readers what the state says; an end before anything else, a beginning after everything else.
@@ -268,14 +287,14 @@ impl Driver {
         if (changed && told) || (!told && self.state.phase() == Phase::Owning) {
             shared.changes.send_modify(|count| *count += 1);
         }
-        self.answer();
+        self.waiting.answer(&self.state);
     }
 
     fn table(&self) -> Table {
         let incarnation = self.state.incarnation().cloned();
         let held = self.state.holdings().into_iter().filter_map(|(shard, holding)| {
             let fence = Fence::new(Key::shard(shard), incarnation.clone()?, holding.term);
-            Some((shard, Held { fence, continues: holding.continues }))
+            Some((shard, Held { fence, continues: holding.continues, package: holding.package }))
         });
         let held = held.collect();
         let gives = self.state.gives().iter().map(|(shard, to)| (*shard, Some(to.clone()))).collect();
@@ -340,18 +359,6 @@ impl Driver {
         };
         async move { caller.call(effect, register).await }
     }
-}
-
-/// Tells those whose shard is not open any more.
-fn answer(waiting: &mut BTreeMap<ShardId, Vec<oneshot::Sender<()>>>, open: impl Fn(ShardId) -> bool) {
-    waiting.retain(|shard, waiting| {
-        let open = open(*shard);
-        if !open {
-            // Nobody may be waiting any more.
-            waiting.drain(..).for_each(|done| done.send(()).unwrap_or_default());
-        }
-        open
-    });
 }
 
 /// What a call gave; its panic goes on.

@@ -38,6 +38,7 @@ impl State {
             self.check(now, effects);
         }
         self.look_again(now, effects);
+        self.expected_in_vain(now, effects);
         if self.looks() && now >= self.peers.next_poll {
             self.poll(now, effects);
         }
@@ -91,6 +92,7 @@ impl State {
             shard.after = Mono(0);
         }
         self.later.clear();
+        self.expected.clear();
     }
 
     /// This incarnation has a tombstone: for ever.

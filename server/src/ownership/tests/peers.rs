@@ -70,7 +70,7 @@ fn who_lapsed_by_the_stores_clock_is_written_off_and_taken_over_at_once() {
     let effects = state.step(seconds(1), Event::Expired { incarnation: name("b#1"), gone: true });
     assert_eq!(acquires(&effects), vec![seen(Some("b#1"), 10)]);
     state.step(seconds(1), granted("a#1", seen(Some("b#1"), 10), 30));
-    assert_eq!(held(&state), Some(Holding { term: Term(30), continues: None }));
+    assert_eq!(held(&state), Some(Holding { term: Term(30), continues: None, package: None }));
 }
 
 #[test]

@@ -95,6 +95,8 @@ pub struct Outside {
     /// Seconds of grace beyond three.
     pub more_grace: std::sync::atomic::AtomicU64,
     pub gate: (Mutex<bool>, std::sync::Condvar),
+    /// When which tick ran, if anybody wants to know.
+    pub ticks: Mutex<Option<Vec<(u64, std::time::Instant)>>>,
 }
 
 /// The kind `lab`, 50 ticks a second.
@@ -184,10 +186,13 @@ fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>) {
             }
         },
     );
-    let views = views.clone();
+    let (views, seen) = (views.clone(), outside.clone());
     room.systems(Stage::Send, move |book: Res<Book>, seats: Seats, info: RoomInfo, tick: Tick| {
         let view = View { book: book.clone(), tick: tick.n, seats: seats.len(), connected: seats.connected().count() };
         views.lock().expect("views").insert(info.id().to_string(), view);
+        if let Some(ticks) = seen.ticks.lock().expect("ticks").as_mut() {
+            ticks.push((tick.n, std::time::Instant::now()));
+        }
     });
 }
 

@@ -21,17 +21,11 @@ use super::{
 };
 use crate::{
     link::{PACKAGE_ROOMS, Package, PackedRoom, RefuseReason},
-    ownership::Held,
     plugin::RoomKind,
     room::world::{RoomWorld, WorldSettings},
     runtime::{Mono, tasks::Kind},
     store::{Checkpoint, WorkItem},
 };
-
-/// The package that a shard came with, if nobody ran it since.
-pub(super) fn package(_held: &Held) -> Option<u64> {
-    None
-}
 
 /// A world of the former owner's last moment, and what belongs to it.
 pub(super) struct PreparedRoom {

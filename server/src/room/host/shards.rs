@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tenure_shared::ShardId;
 
-use super::{attaching, core::Host, giving, prepared, shard::Shard};
+use super::{attaching, core::Host, giving, shard::Shard};
 use crate::runtime::tasks::Kind;
 
 /// Starts the task that watches ownership.
@@ -50,7 +50,7 @@ pub(super) fn begin_owned(host: &Arc<Host>) {
             // A term runs once: what was dropped here comes back under a new one (H2).
             && held.fence.term() > host.last_term(id)
         {
-            let (package, fence) = (prepared::package(&held), held.fence);
+            let (package, fence) = (held.package, held.fence);
             host.ran(&fence);
             let ready = host.prepared.take(id, package);
             *slot = Some(Shard::start(host, id, fence, ready));

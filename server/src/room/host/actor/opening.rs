@@ -78,6 +78,7 @@ impl Actor {
             return loading::start(&self.host, &self.handle);
         };
         world.set_term(self.shard.term());
+        world.keep_graces();
         self.world = Some(world);
         self.saved = Some(stored.saved);
         self.items.load(&stored.items);

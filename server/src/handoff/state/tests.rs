@@ -146,6 +146,17 @@ fn prepared_worlds_wait_so_long_and_no_longer() {
     assert_eq!(late, [TargetEffect::Claim(Term(8), package(1).checksum())], "the claim is its own all the same");
 }
 
+#[test]
+fn worlds_made_for_an_older_attempt_do_not_answer_a_newer_one() {
+    let (a, mut target) = (who("a"), Target::new(TIMES));
+    let sent = |number| TargetEvent::Heard(a.clone(), attempt(number), Handoff::Package(package(1)));
+    assert_eq!(target.on(at(0), sent(1)), [TargetEffect::Make(attempt(1), package(1))]);
+    assert_eq!(target.on(at(0), sent(2)), [TargetEffect::Drop, TargetEffect::Make(attempt(2), package(1))]);
+    let checksum = package(1).checksum();
+    assert!(target.on(at(1), TargetEvent::Made(attempt(1), Ok(checksum))).is_empty(), "those are dropped");
+    assert_eq!(target.on(at(1), TargetEvent::Made(attempt(2), Ok(checksum))).len(), 2);
+}
+
 fn source_events() -> impl Strategy<Value = SourceEvent> {
     let said = prop_oneof![
         Just(Handoff::Ready),

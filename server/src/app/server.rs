@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    App, daemons,
+    App, daemons, peers,
     ports::Ports,
     proof, run, settings,
     source::{self, NodeSource},
@@ -19,11 +19,11 @@ use super::{
 use crate::{
     cli,
     config::{Config, Role},
-    daemon::{self, DaemonInbox, Daemons},
+    daemon::{self, Daemons},
     gateway::{self, Gateway, GatewayParts},
     link::{
-        self, Address, Node, PeerInbox, Peers,
-        net::{Dialer, LinkParts, PeerDialer},
+        self, Address, Node, Peers,
+        net::{Dialer, LinkParts},
     },
     ops::{self, Addresses, AdminParts, Moves, Probe},
     ownership::Ownership,
@@ -260,9 +260,7 @@ impl Server {
         source::watch_moves(&inside, tasks);
         let links = settings::links(&inside, &rng, tasks);
         if let (Some(listener), Some(host)) = (ports.link, &host) {
-            later.set(Arc::new(PeerDialer::new(links.clone())));
-            let inbox = inside.daemons.clone().map(|daemons| DaemonInbox::new(daemons, tasks.clone()));
-            let inbox = inbox.map(|inbox| Arc::new(inbox) as Arc<dyn PeerInbox>);
+            let inbox = Some(peers::start(&inside, host, own.clone(), &later, links.clone(), tasks));
             let parts = LinkParts { listener, node: host.clone(), inbox, common: links.clone() };
             link::net::listen(parts).map_err(|error| StartError::Link(inside.config.link.listen, error))?;
         }

@@ -156,11 +156,8 @@ async fn the_new_owner_ticks_before_it_can_read_anything() {
     frozen.moved(Some("b".into()));
     ann.follow_to(&world, &gateways, 1..2);
     world.until("it ticks", || frames(&gateways[1], &id).len() > 3);
-    let said = gateways[1].heard.said.lock().unwrap();
-    let attached = said.iter().find_map(|m| if let ToGateway::Attached(a) = m { Some(a.clone()) } else { None });
-    let attached = attached.expect("attached");
+    let attached = &ann.attached[1];
     assert!(attached.term == term && attached.tick >= last, "it goes on from the very last tick");
-    drop(said);
     assert!(b.weather.rooms_read.load(Ordering::SeqCst) > 0, "while the list of its rooms cannot be read");
     b.weather.broken_rooms.store(false, Ordering::SeqCst);
     b.host.ready().await;
@@ -184,9 +181,9 @@ async fn a_shard_that_stays_goes_on_under_its_term_with_all_that_waited() {
         let from = gateways[0].heard.said.lock().unwrap().len();
         gateways[0].ask_as(conn, &id, &format!("bob{}", round % 2), Mode::Join, None);
         if round % 2 == 0 {
-            frozen.thaw()
+            frozen.thaw();
         } else {
-            drop(frozen)
+            drop(frozen);
         }
         assert!(matches!(answer(&gateways[0], conn, 1, from), Answer::Attached(_)), "who waited is let in (F14)");
         world.until("what waited is applied", || applied(&world, &ann) == (0..=round).collect::<Vec<_>>());
@@ -288,9 +285,9 @@ async fn in_doubt_only_a_new_term_goes_on_and_from_memory() {
         let shown = ann.shown(&gateways).0;
         frozen.asking();
         if dropped {
-            drop(frozen)
+            drop(frozen);
         } else {
-            frozen.doubted()
+            frozen.doubted();
         }
         ann.say(&gateways, Say::Keep(round));
         world.until("it goes on", || applied(&world, &ann) == (0..=round).collect::<Vec<_>>());

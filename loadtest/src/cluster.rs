@@ -158,7 +158,8 @@ pub(crate) struct Cluster {
     pub(crate) redis: Redis,
     pub(crate) nodes: Vec<Member>,
     pub(crate) gateways: Vec<Member>,
-    program: PathBuf,
+    /// What the next members run.
+    pub(crate) program: PathBuf,
     folder: PathBuf,
 }
 
@@ -176,7 +177,7 @@ impl Cluster {
             cluster.nodes.push(node);
         }
         for nth in 1..=args.gateways {
-            let gateway = cluster.member(args, &format!("gateway-{nth}"), "gateway").await?;
+            let gateway = cluster.gateway(args, nth).await?;
             cluster.gateways.push(gateway);
         }
         Ok(cluster)
@@ -188,6 +189,14 @@ impl Cluster {
     /// When it is not ready in time.
     pub(crate) async fn node(&self, args: &RunArgs, nth: u32) -> anyhow::Result<Member> {
         self.member(args, &format!("node-{nth}"), "room").await
+    }
+
+    /// Starts one more gateway.
+    ///
+    /// # Errors
+    /// When it is not ready in time.
+    pub(crate) async fn gateway(&self, args: &RunArgs, nth: u32) -> anyhow::Result<Member> {
+        self.member(args, &format!("gateway-{nth}"), "gateway").await
     }
 
     async fn member(&self, args: &RunArgs, name: &str, role: &str) -> anyhow::Result<Member> {

@@ -17,6 +17,7 @@ mod cluster;
 mod fleet;
 mod host;
 mod net;
+mod owners;
 mod proxy;
 mod report;
 mod run;

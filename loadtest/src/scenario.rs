@@ -51,7 +51,8 @@ pub(crate) async fn baseline(args: &BaselineArgs) -> anyhow::Result<u8> {
         report::write(file, &ready.to_string())?;
     }
     report::say(&format!("baseline on ws://{play}/ws"));
-    crate::baseline::serve(listener, args.cut_after, Default::default()).await?;
+    let ends = crate::baseline::Ends { cut_after: args.cut_after, move_after: args.move_after };
+    crate::baseline::serve(listener, ends, Default::default()).await?;
     Ok(0)
 }
 

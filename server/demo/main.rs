@@ -12,6 +12,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     tenure::App::new("arena", env!("CARGO_PKG_VERSION"))
         .room("arena", arena::arena)
+        .room("drill", arena::drill::drill)
+        .room("quarry", arena::drill::quarry)
         .pages(pages::Pages)
         .rewards("config/rewards.toml (built in)", include_str!("../../config/rewards.toml"))
         .main()

@@ -5,6 +5,7 @@ mod board;
 mod chat;
 mod chest;
 mod coins;
+pub(crate) mod drill;
 mod parts;
 mod people;
 mod shop;

@@ -240,7 +240,7 @@ impl Server {
         source::watch_moves(&inside, tasks);
         let links = settings::links(&inside, &rng, tasks);
         if let (Some(listener), Some(host)) = (ports.link, &host) {
-            let parts = LinkParts { listener, node: host.clone(), common: links.clone() };
+            let parts = LinkParts { listener, node: host.clone(), inbox: None, common: links.clone() };
             link::net::listen(parts).map_err(|error| StartError::Link(inside.config.link.listen, error))?;
         }
         let gateway = match ports.play {

@@ -100,14 +100,15 @@ soak: ## The simulation over many seeds (SEEDS=1000) and the model check in larg
 	cargo test $(ALL) --test model_check -- --ignored --nocapture deep
 
 .PHONY: chaos
-chaos: release ## Twenty kill -9 under load with the audit, faults in a cluster and in its deploys, then two hundred bad clients (twelve minutes)
+chaos: release ## Twenty kill -9 under load with the audit, faults in a cluster and in its deploys, then two hundred bad clients (sixteen minutes)
 	$(TARGET)/release/loadtest --scenario kill --server-bin $(TARGET)/release/demo --kills 20 --players 60 --rooms 4 --duration 60s
 	$(TARGET)/release/loadtest --scenario takeover --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --nodes 3 --gateways 2 \
-	  --kills 2 --stops 1 --cuts 1 --outages 1 --input-rate 5
+	  --kills 2 --stops 1 --cuts 3 --outages 1 --input-rate 5
 	$(TARGET)/release/loadtest --scenario rolling-deploy --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --deploys 2 --at-once 2 \
 	  --with-gateways --input-rate 5
 	$(TARGET)/release/loadtest --scenario rolling-deploy --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --deploys 3 \
 	  --kills 6 --outages 1 --restarts 1 --input-rate 5
+	$(TARGET)/release/loadtest --scenario store-faults --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --nodes 3 --gateways 2 --input-rate 5
 	.ci/bad-clients $(TARGET)/release
 
 .PHONY: rolling

@@ -4,6 +4,8 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::redis::Kind;
+
 /// Bots over real WebSockets against a Tenure server.
 ///
 /// Exit code 0: all stated bounds hold. 1: a bound or the audit failed. 2: it could not run, or the machine was too
@@ -35,6 +37,8 @@ pub(crate) enum Scenario {
     Kill,
     /// Bots play on a cluster while room nodes are killed or stopped and the store goes away; then everything is audited.
     Takeover,
+    /// Bots play on a cluster while its store forgets, fails over, stands still or restarts; then everything that survived is audited.
+    StoreFaults,
     /// Bots play on a cluster while every room node is replaced, one after another or two at once; then everything is audited.
     RollingDeploy,
 }
@@ -91,20 +95,20 @@ pub(crate) struct RunArgs {
     /// Bad clients (bad-clients).
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) bad: u32,
-    /// The server's binary (kill, takeover, rolling-deploy).
+    /// The server's binary (kill and all scenarios on a cluster).
     #[arg(long)]
     pub(crate) server_bin: Option<PathBuf>,
-    /// A further argument for `PATH serve`; may be repeated (kill, takeover, rolling-deploy).
+    /// A further argument for `PATH serve`; may be repeated (kill and all scenarios on a cluster).
     #[arg(long, allow_hyphen_values = true)]
     pub(crate) server_arg: Vec<String>,
     /// How often the server (kill), a room node (takeover), or in turn source, target and a gateway in the middle of a move (rolling-deploy)
     /// is killed. Default of rolling-deploy: 0.
     #[arg(long, default_value_t = 20, default_value_if("scenario", "rolling-deploy", "0"), value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub(crate) kills: u32,
-    /// Room nodes (takeover, rolling-deploy).
+    /// Room nodes (all scenarios on a cluster).
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=32))]
     pub(crate) nodes: u32,
-    /// Gateways (takeover, rolling-deploy).
+    /// Gateways (all scenarios on a cluster).
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) gateways: u32,
     /// How often all room nodes are replaced (rolling-deploy).
@@ -128,7 +132,7 @@ pub(crate) struct RunArgs {
     /// How often a room node is stopped (SIGSTOP) for three leases and goes on (takeover).
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) stops: u32,
-    /// How often a room node is cut off for three leases, in turn from the store and from the gateways (takeover).
+    /// How often a room node is cut off for three leases, in turn from the store, from all gateways and from one of them (takeover).
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) cuts: u32,
     /// How often the store stands still for 10 s (takeover), or for 5 s in the middle of a move (rolling-deploy). Default of rolling-deploy: 0.
@@ -138,6 +142,12 @@ pub(crate) struct RunArgs {
     /// killed in the middle of a move (rolling-deploy). Default of rolling-deploy: 0.
     #[arg(long, default_value_t = 1, default_value_if("scenario", "rolling-deploy", "0"), value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) restarts: u32,
+    /// What the store is (store-faults).
+    #[arg(long, value_enum, default_value = "sentinel")]
+    pub(crate) store: Kind,
+    /// How often each of the store's faults happens (store-faults).
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
+    pub(crate) rounds: u32,
     /// Seed of the bots' choices.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

@@ -27,6 +27,7 @@ pub(crate) mod names;
 pub(crate) mod noted;
 mod plan;
 pub(crate) mod state;
+pub(crate) mod watch;
 
 use inputs::Inputs;
 pub(crate) use plan::{Phase, Plan, Worker};
@@ -96,7 +97,7 @@ impl Bot {
         let inputs = Inputs::new(plan.input_period, offset, Instant::now());
         let room = format!("load-{}", index % plan.rooms);
         let wanted = (plan.kind.clone(), plan.region.clone(), room);
-        let mut state = State::new(wanted, inputs, index < plan.rooms, plan.audit);
+        let mut state = State::new(wanted, inputs, index < plan.rooms, plan.audit.then(|| plan.watch.of(index)));
         state.noted.room = index % plan.rooms;
         Self { plan, worker, index, rng, state, attempt: 0, asked: false, settled: false }
     }

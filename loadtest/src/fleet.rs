@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use crate::{
-    bot::{Bot, Phase, Plan, Record, Worker},
+    bot::{Bot, Phase, Plan, Record, Worker, watch::Watch},
     net::Target,
     stats::{Stats, Switch, Times},
 };
@@ -67,7 +67,7 @@ impl Fleet {
 
     /// A handle to the counts that outlives a measurement.
     pub(crate) fn counts(&self) -> Counts {
-        Counts { workers: self.workers.clone(), plan: self.plan.clone() }
+        Counts { workers: self.workers.clone(), plan: self.plan.clone(), watch: self.plan.watch.clone() }
     }
 
     /// Times are recorded while `on`.
@@ -128,6 +128,7 @@ impl Fleet {
 pub(crate) struct Counts {
     workers: Vec<Arc<Worker>>,
     plan: Arc<Plan>,
+    pub(crate) watch: Arc<Watch>,
 }
 
 impl Counts {
@@ -173,6 +174,16 @@ impl Counts {
             (stats.counters.rolled_back, stats.drop_count())
         };
         self.workers.iter().map(of).fold((0, 0), |(back, lost), (b, l)| (back + b, lost + l))
+    }
+
+    /// Grants shown so far.
+    pub(crate) fn grants(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.shard.lock().counters.grants).sum()
+    }
+
+    /// Terms that began so far, as the bots were shown.
+    pub(crate) fn terms_begun(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.shard.lock().counters.terms_begun).sum()
     }
 }
 

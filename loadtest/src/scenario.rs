@@ -5,6 +5,7 @@ pub(crate) mod compare;
 pub(crate) mod kill;
 mod on_cluster;
 pub(crate) mod rolling_deploy;
+pub(crate) mod store_faults;
 pub(crate) mod takeover;
 
 use serde_json::Value;

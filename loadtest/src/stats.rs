@@ -111,6 +111,8 @@ counters! {
     snapshots,
     /// Frames that were older than one shown before (H7).
     went_back,
+    /// Frames that another bot of the room was sent otherwise, with the same term and tick (H2).
+    frames_differ,
     /// Takeovers announced.
     rolled_back,
     /// Announced a second time for one term.

@@ -111,6 +111,7 @@ pub(crate) fn judge(bounds: &Bounds, outcome: &Outcome) -> Verdict {
     let counters = &stats.counters;
     for (name, found) in [
         ("frames that went back", counters.went_back),
+        ("frames of one term and tick that differ", counters.frames_differ),
         ("messages that cannot be read", counters.malformed),
         ("saved inputs wanted again", counters.wanted_saved),
     ] {

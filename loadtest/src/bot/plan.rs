@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        OnceLock, PoisonError, RwLock,
+        Arc, OnceLock, PoisonError, RwLock,
         atomic::{AtomicU8, AtomicU32, Ordering},
     },
     time::Duration,
@@ -10,6 +10,7 @@ use std::{
 
 use tokio::sync::Semaphore;
 
+use super::watch::Watch;
 use crate::{net::Target, stats::Shard};
 
 /// What all bots do now.
@@ -35,6 +36,7 @@ pub(crate) struct Plan {
     pub(crate) input_period: Option<Duration>,
     /// Remember what the audit needs.
     pub(crate) audit: bool,
+    pub(crate) watch: Arc<Watch>,
     pub(crate) seed: u64,
     phase: AtomicU8,
     /// Bots whose inputs are all saved and counted.
@@ -52,6 +54,7 @@ impl Plan {
             rooms: args.room_count(),
             input_period: period,
             audit,
+            watch: Watch::new(args.players, args.room_count()),
             seed: args.seed,
             phase: AtomicU8::new(Phase::Play as u8),
             settled: AtomicU32::new(0),

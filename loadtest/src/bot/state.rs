@@ -14,7 +14,7 @@ use tenure_shared::{
     wire::{ClientMessage, Granted, Joined, ServerMessage, ServerMessages, TableRow, Wanted},
 };
 
-use super::{End, inputs::Inputs, names::Names, noted::Noted};
+use super::{End, inputs::Inputs, names::Names, noted::Noted, watch::Watched};
 use crate::stats::{Stats, count};
 
 /// Most grants that a bot remembers for the audit.
@@ -61,8 +61,8 @@ pub(crate) struct State {
     rolled_back_in: Option<Term>,
     /// One bot per room follows the state as a client would.
     view: Option<View>,
-    /// Remember grants and the count of inputs.
-    audit: bool,
+    /// Remember grants and the count of inputs, and compare frames with other bots'.
+    audit: Option<Watched>,
     pub(crate) grants: Vec<Granted>,
     pub(crate) input_count: Option<u64>,
     /// Inputs that the room refused.
@@ -70,7 +70,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(wanted: (String, String, String), inputs: Inputs, follow: bool, audit: bool) -> Self {
+    pub(crate) fn new(wanted: (String, String, String), inputs: Inputs, follow: bool, audit: Option<Watched>) -> Self {
         Self {
             wanted,
             player: None,
@@ -149,6 +149,8 @@ impl State {
     ) -> Result<(), End> {
         match message {
             ServerMessage::Frame { term, tick, ops } => {
+                let differs = self.audit.as_ref().is_some_and(|others| others.differs((term, tick), ops));
+                stats.counters.frames_differ += u64::from(differs);
                 self.frame((term, tick), false, now, stats);
                 self.follow(stats, out, |view| view.apply(ops));
             }
@@ -189,7 +191,7 @@ impl State {
             }
             ServerMessage::Granted(granted) => {
                 stats.counters.grants += 1;
-                if self.audit && self.grants.len() < GRANTS {
+                if self.audit.is_some() && self.grants.len() < GRANTS {
                     self.grants.push(granted);
                 }
             }
@@ -334,6 +336,9 @@ impl State {
         (self.reconnected, self.noted.moved) = (false, false);
         seat.shown = this;
         self.last_frame = Some(now);
+        if let Some(others) = &self.audit {
+            others.heard(now);
+        }
         self.fresh = false;
     }
 
@@ -348,7 +353,7 @@ impl State {
     }
 
     fn private(&mut self, ops: &[u8], stats: &mut Stats) {
-        let Some(seat) = self.seat.as_ref().filter(|_| self.audit) else { return };
+        let Some(seat) = self.seat.as_ref().filter(|_| self.audit.is_some()) else { return };
         match seat.names.input_count(ops) {
             Ok(Some(count)) => self.input_count = Some(count),
             Ok(None) => {}

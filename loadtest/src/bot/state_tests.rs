@@ -9,7 +9,7 @@ use tenure_shared::{
     wire::{ClientMessages, Space, TableRow, Welcome, table_hash, write_frame, write_tail},
 };
 
-use super::*;
+use super::{super::watch::Watch, *};
 
 const PERIOD: Duration = Duration::from_millis(100);
 
@@ -56,7 +56,8 @@ impl Test {
     fn new() -> Self {
         let start = Instant::now();
         let wanted = ("arena".to_owned(), "local".to_owned(), "load-0".to_owned());
-        let state = State::new(wanted, Inputs::new(Some(PERIOD), Duration::ZERO, start), false, true);
+        let state =
+            State::new(wanted, Inputs::new(Some(PERIOD), Duration::ZERO, start), false, Some(Watch::new(1, 1).of(0)));
         let stats = Stats { measuring: true, ..Stats::default() };
         Self { state, stats, start }
     }

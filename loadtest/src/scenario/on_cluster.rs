@@ -12,6 +12,7 @@ use crate::{
     child::scratch,
     cluster::Cluster,
     fleet::Counts,
+    redis::Kind,
     report,
     run::{self, Outcome, Setup},
     verdict::{self, Verdict},
@@ -19,6 +20,16 @@ use crate::{
 
 /// What is done to the cluster while bots play, and how it is judged.
 pub(super) trait Plot {
+    /// The store that the cluster has.
+    fn store(&self) -> Kind {
+        Kind::Always
+    }
+
+    /// Whether the store forgets what it acknowledged: then the weaker promises of such a store are audited.
+    fn forgets(&self) -> bool {
+        false
+    }
+
     /// Does it; afterwards all members run.
     async fn disturb(&mut self, args: &RunArgs, cluster: &mut Cluster, counts: &Counts) -> anyhow::Result<()>;
 
@@ -53,7 +64,7 @@ pub(super) async fn run(args: &RunArgs, name: &str, plot: &mut impl Plot) -> any
 }
 
 async fn play(args: &RunArgs, name: &str, program: &Path, folder: &Path, plot: &mut impl Plot) -> anyhow::Result<u8> {
-    let mut cluster = Cluster::start(args, program, folder).await?;
+    let mut cluster = Cluster::start(args, plot.store(), program, folder).await?;
     let mut targets = cluster.targets().await?;
     let first = targets.remove(0);
     let args = RunArgs { url: first.url.clone(), ready_file: None, ..args.clone() };
@@ -73,7 +84,7 @@ async fn play(args: &RunArgs, name: &str, program: &Path, folder: &Path, plot: &
     let outcome = outcome?;
     bar.finish_and_clear();
 
-    let mut audit = Audit::default();
+    let mut audit = Audit::new(plot.forgets());
     let mut verdict = verdict::judge(&args.bounds, &outcome);
     // The audit holds on a busy machine too; only what this machine failed to do makes it void.
     verdict.invalid.retain(|why| why.contains("on this machine itself"));
@@ -93,12 +104,13 @@ async fn play(args: &RunArgs, name: &str, program: &Path, folder: &Path, plot: &
     let bad = cluster.stop().await?;
     verdict.check("members that SIGTERM did not end with 0", bad.is_empty(), format!("{bad:?}"), "none");
     let (line, figures) = plot.told();
+    let store = plot.store().name();
     report::say(&format!(
-        "  {line}; appendfsync always; {} inputs, {} grants shown, {} ledger lines audited",
+        "  {line}; {store}; {} inputs, {} grants shown, {} ledger lines audited",
         audit.inputs, audit.grants, audit.lines,
     ));
     let more = json!({
-        "nodes": args.nodes, "gateways": args.gateways, "appendfsync": "always", "audit": audit.json(), "plot": figures,
+        "nodes": args.nodes, "gateways": args.gateways, "store": store, "audit": audit.json(), "plot": figures,
     });
     report::publish(&args, name, &outcome, &verdict, &more)?;
     Ok(verdict.exit_code())

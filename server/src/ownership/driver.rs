@@ -5,6 +5,7 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
+    time::Duration,
 };
 
 use tenure_shared::IncarnationId;
@@ -28,6 +29,8 @@ use crate::{
 const TERM_SLACK: u64 = 10_000_000;
 /// Most calls under way at once.
 const IN_FLIGHT: usize = 64;
+/// From one alarm about a store that forgot to the next.
+const ALARM_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Driver {
     store: Store,
@@ -43,6 +46,8 @@ pub(super) struct Driver {
     waiting: Waiting,
     /// Versions of zone data that were warned of.
     warned: BTreeSet<String>,
+    /// When it was last said that the store forgot something.
+    alarmed: Option<Mono>,
 }
 
 /// Tells the end: nothing is held any more, and unless it was an end on purpose the node stops.
@@ -89,6 +94,7 @@ impl Driver {
             shared,
             waiting: Waiting::default(),
             warned: BTreeSet::new(),
+            alarmed: None,
         }
     }
 
@@ -278,6 +284,9 @@ impl Driver {
                 shared.table.store(Arc::new(table));
             }
         }
+        if touched.forgot {
+            self.forgot();
+        }
         if touched.members || touched.routes {
             self.publish_view(&shared, touched.routes);
         }
@@ -288,6 +297,20 @@ impl Driver {
             shared.changes.send_modify(|count| *count += 1);
         }
         self.waiting.answer(&self.state);
+    }
+
+    /// The alarm of a store that lost what it had acknowledged: once in a while, however many claims say so.
+    fn forgot(&mut self) {
+        let now = self.clock.now();
+        if self.alarmed.is_some_and(|last| now.since(last) < ALARM_EVERY) {
+            return;
+        }
+        self.alarmed = Some(now);
+        metrics::counter!("tenure_store_forgot_total").increment(1);
+        tracing::error!(
+            "the store has forgotten what it had acknowledged: it was emptied, came back with an older file, or a server that had not \
+             heard all became its primary. Rooms go on from memory where they can; rewards of the lost time may be lost with it"
+        );
     }
 
     fn table(&self) -> Table {
@@ -305,7 +328,8 @@ impl Driver {
         let before = shared.view.load();
         let routes = if routes { Arc::new(self.state.routes()) } else { before.routes.clone() };
         let (members, at) = self.state.members();
-        let view = View::new(members.clone(), routes, self.shards, at, !self.state.settles());
+        let mut view = View::new(members.clone(), routes, self.shards, at, !self.state.settles());
+        view.named = self.state.named().clone();
         for status in [Status::Joining, Status::Serving, Status::Draining] {
             let label = match status {
                 Status::Joining => "joining",

@@ -267,6 +267,16 @@ impl Ownership {
         }
     }
 
+    /// Into how many shards the rooms are divided.
+    pub fn shards_in_all(&self) -> u32 {
+        self.0.shards
+    }
+
+    /// Counts the changes of [`Ownership::view`] that matter to who routes or places.
+    pub fn views(&self) -> watch::Receiver<u64> {
+        self.0.views.subscribe()
+    }
+
     /// The cluster as this node knows it.
     pub fn view(&self) -> Arc<View> {
         self.0.view.load_full()

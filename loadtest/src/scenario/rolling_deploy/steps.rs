@@ -157,9 +157,7 @@ impl Deploys {
                 counts.lead_to(cluster.targets().await?);
             }
             Fault::Outage => {
-                cluster.redis.pause(true)?;
-                sleep(OUTAGE).await;
-                cluster.redis.pause(false)?;
+                cluster.redis.stand_still(OUTAGE).await?;
                 anyhow::ensure!(from.elapsed() < OUTAGE * 2, "the outage took {:?}", from.elapsed());
             }
             Fault::Restart => cluster.redis.restart(RESTART).await?,

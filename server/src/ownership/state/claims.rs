@@ -120,6 +120,7 @@ impl State {
                 self.look.insert(*shard);
                 continue;
             }
+            self.touched.forgot |= term < state.term();
             let package = handed.get(shard).copied();
             if package.is_some() && state.handed_over(term) {
                 self.touched.held = true;

@@ -97,6 +97,11 @@ impl State {
 
     /// This incarnation has a tombstone: for ever.
     pub(super) fn gone(&mut self, effects: &mut Vec<Effect>) {
+        if self.looks() {
+            // Its time was not over: the store forgot it, and with it the others', who come back to what they held as this node does.
+            self.lapsed = true;
+            self.touched.forgot = true;
+        }
         self.drop_holdings();
         // With its life every claim of it is free.
         self.shards.values_mut().for_each(|shard| shard.given = None);

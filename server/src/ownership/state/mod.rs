@@ -77,7 +77,7 @@ pub struct State {
     busy: Busy,
     /// Until when nothing is taken that another held.
     settle: Option<Mono>,
-    /// The lease lapsed and was not had again since.
+    /// The lease lapsed, or the store forgot it, and it was not had again since.
     lapsed: bool,
     /// What members are told, and what they were told last.
     wanted: Status,
@@ -105,6 +105,8 @@ pub struct Touched {
     pub members: bool,
     /// Where shards are.
     pub routes: bool,
+    /// The store was found to have forgotten something that it had acknowledged.
+    pub forgot: bool,
 }
 
 impl State {

@@ -119,6 +119,8 @@ impl State {
                 Deed::Nothing
             }
             Some(_) if self.settles() => Deed::Nothing,
+            // The store forgot who is in the claim: that one comes back as if it were named there.
+            None if self.settles() && state.claim.is_none() && state.high.is_some() => Deed::Nothing,
             _ => {
                 let since = *state.orphan.get_or_insert(now);
                 let serves = self.wanted == Status::Serving;

@@ -152,7 +152,7 @@ impl RoomWorld {
     fn stored_entities(&mut self) -> (Vec<(Arc<str>, u32)>, Vec<StoredEntity>) {
         let kind = self.kind.clone();
         let persisted: Vec<_> = kind.registry().components.iter().filter(|c| c.persisted).collect();
-        let mut names: Vec<_> = persisted.iter().map(|c| (c.name.clone(), c.migrations.version)).collect();
+        let mut names: Vec<_> = persisted.iter().map(|c| (c.name.clone(), c.migrations.written())).collect();
         let mut numbers: BTreeMap<(Arc<str>, u32), u16> = names.iter().cloned().zip(0..).collect();
         let mut entities = Vec::new();
         let mut faults = Vec::new();
@@ -162,9 +162,10 @@ impl RoomWorld {
             let mut values = Vec::new();
             for (number, component) in (0..).zip(&persisted) {
                 let mut value = Vec::new();
-                match component.erased.save(entity, &mut value) {
-                    Ok(true) => values.push((number, value.into())),
-                    Ok(false) => {}
+                let saved = component.erased.save(entity, &mut value);
+                match saved.and_then(|has| has.then(|| component.migrations.lower(value)).transpose()) {
+                    Ok(Some(value)) => values.push((number, value.into())),
+                    Ok(None) => {}
                     Err(e) => faults.push(format!("component {:?} of {net} was not saved: {e}", component.name)),
                 }
             }
@@ -190,9 +191,10 @@ impl RoomWorld {
         let mut out = Vec::new();
         for resource in kind.registry().resources.iter().filter(|r| r.persisted) {
             let mut value = Vec::new();
-            match resource.erased.save(&self.world, &mut value) {
-                Ok(true) => out.push((resource.name.clone(), resource.migrations.version, value.into())),
-                Ok(false) => {}
+            let saved = resource.erased.save(&self.world, &mut value);
+            match saved.and_then(|has| has.then(|| resource.migrations.lower(value)).transpose()) {
+                Ok(Some(value)) => out.push((resource.name.clone(), resource.migrations.written(), value.into())),
+                Ok(None) => {}
                 Err(e) => self.error(format!("resource {:?} was not saved: {e}", resource.name)),
             }
         }

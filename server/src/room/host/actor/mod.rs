@@ -218,6 +218,7 @@ impl Actor {
                     self.task_results.push((id, result));
                 }
             }
+            Event::Continued => self.continued(now),
             Event::Lost => self.lost(),
             Event::Stop => {
                 self.stopping = true;

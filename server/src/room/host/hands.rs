@@ -37,7 +37,7 @@ impl Hands {
         let mut faults = Vec::new();
         for theirs in &versions.0 {
             match self.0.kinds.get(&theirs.kind) {
-                Some(kind) => reads(kind, theirs, &mut faults),
+                Some(kind) => faults.extend(reads(kind, theirs).err()),
                 None => faults.push(format!("no game of the kind {:?} is registered", theirs.kind)),
             }
         }
@@ -84,29 +84,24 @@ impl std::fmt::Debug for Hands {
     }
 }
 
-fn versions(kind: &RoomKind) -> KindVersions {
-    let registry = kind.registry();
-    let components = registry.components.iter().filter(|c| c.persisted);
-    let resources = registry.resources.iter().filter(|r| r.persisted);
-    KindVersions {
-        kind: kind.name().to_owned(),
-        components: components.map(|c| (c.name.to_string(), c.migrations.version)).collect(),
-        resources: resources.map(|r| (r.name.to_string(), r.migrations.version)).collect(),
-    }
-}
+/// Names of [`RoomKind::versions`] say by a word what they name.
+const COMPONENT: &str = "component ";
+const RESOURCE: &str = "resource ";
 
-fn reads(kind: &RoomKind, theirs: &KindVersions, faults: &mut Vec<String>) {
-    let registry = kind.registry();
-    let components = registry.components.iter().map(|c| ("component", &c.name, &c.migrations));
-    let resources = registry.resources.iter().map(|r| ("resource", &r.name, &r.migrations));
-    for (what, name, known) in components.chain(resources) {
-        let list = if what == "component" { &theirs.components } else { &theirs.resources };
-        for (_, version) in list.iter().filter(|(other, _)| **other == **name) {
-            let reads = *version <= known.version && (*version..known.version).all(|v| known.from.contains_key(&v));
-            if !reads {
-                let (kind, known) = (kind.name(), known.version);
-                faults.push(format!("{what} {name:?} of {kind:?} has version {version} there and {known} here"));
-            }
+fn versions(kind: &RoomKind) -> KindVersions {
+    let mut versions = KindVersions { kind: kind.name().to_owned(), ..KindVersions::default() };
+    for (name, version) in kind.versions() {
+        if let Some(name) = name.strip_prefix(COMPONENT) {
+            versions.components.push((name.to_owned(), version));
+        } else if let Some(name) = name.strip_prefix(RESOURCE) {
+            versions.resources.push((name.to_owned(), version));
         }
     }
+    versions
+}
+
+fn reads(kind: &RoomKind, theirs: &KindVersions) -> Result<(), String> {
+    let components = theirs.components.iter().map(|(name, version)| (format!("{COMPONENT}{name}"), *version));
+    let resources = theirs.resources.iter().map(|(name, version)| (format!("{RESOURCE}{name}"), *version));
+    kind.reads(&components.chain(resources).collect()).map_err(|unreadable| unreadable.to_string())
 }

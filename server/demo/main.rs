@@ -13,6 +13,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     tenure::App::new("arena", env!("CARGO_PKG_VERSION"))
         .room("arena", first::arena)
+        .room("drill", first::drill)
+        .room("quarry", first::quarry)
         .pages(pages::Pages)
         .rewards("config/rewards.toml (built in)", include_str!("../../config/rewards.toml"))
         .main()

@@ -72,6 +72,18 @@ pub(crate) fn arena(room: &mut RoomBuilder) {
     room.systems(Stage::Send, talk);
 }
 
+/// The arena with a beat that checks itself, for load tests.
+pub(crate) fn drill(room: &mut RoomBuilder) {
+    arena(room);
+    arena::drill::beats(room);
+}
+
+/// A drill with 2,000 entities more.
+pub(crate) fn quarry(room: &mut RoomBuilder) {
+    drill(room);
+    arena::drill::stones(room);
+}
+
 fn emote(inbox: Inbox<Emote>, mut moods: Query<&mut Mood>, mut commands: Commands) {
     for (seat, Emote { face }) in inbox.iter() {
         let mood = Mood { face: face % FACES };

@@ -13,6 +13,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     tenure::App::new("arena", concat!(env!("CARGO_PKG_VERSION"), "+v2"))
         .room("arena", second::arena)
+        .room("drill", second::drill)
+        .room("quarry", second::quarry)
         .pages(pages::Pages)
         .rewards("config/rewards.toml (built in)", include_str!("../../config/rewards.toml"))
         .main()

@@ -6,6 +6,7 @@ mod board;
 pub(crate) mod chat;
 mod chest;
 mod coins;
+pub(crate) mod drill;
 pub(crate) mod parts;
 mod people;
 mod shop;

@@ -50,6 +50,8 @@ pub(super) enum Event {
     Balances(Vec<(PlayerId, Vec<(String, i64)>)>),
     /// A task ended.
     Task { epoch: u64, id: u64, result: TaskResult },
+    /// The shard goes on from memory under a new term. The store may have forgotten what was acknowledged before.
+    Continued,
     /// The shard is another's: the room stops without a word.
     Lost,
     /// Save and end.

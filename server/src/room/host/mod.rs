@@ -115,6 +115,13 @@ impl RoomHost {
         self.host.executor.wakeups()
     }
 
+    /// Makes a shard that is held here look for due work that it may not know of. Cheap, and without effect on any other.
+    pub fn look_for_work(&self, shard: tenure_shared::ShardId) {
+        if let Some(shard) = self.host.held(shard) {
+            shard.look_for_work();
+        }
+    }
+
     fn end(&self) {
         self.host.shutdown.stop();
         self.host.gateways.end();

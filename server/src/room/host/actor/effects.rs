@@ -113,6 +113,18 @@ impl Actor {
         }
     }
 
+    /// The room goes on from memory, perhaps on a store that fell back to an older state, or was emptied: it is told what the room has and
+    /// waits for. An item that it still has, or that was done, stays as it is (H6).
+    pub(super) fn continued(&mut self, now: Mono) {
+        if self.phase != Phase::Running {
+            return;
+        }
+        let waiting = self.occurrences.waiting(&self.host.book, &self.handle.room);
+        let mut scheduled: Vec<_> = waiting.into_iter().filter(|item| !self.work.contains_key(&item.id)).collect();
+        scheduled.extend(self.work.values().filter(|item| !self.cancelling.contains(&item.id)).cloned());
+        self.commit(Request { scheduled, ..Request::default() }, true, now);
+    }
+
     /// Spread over the period, so that a thousand rooms do not save in the same moment.
     pub(super) fn first_checkpoint(&self, now: Mono) -> Mono {
         let every = u64::try_from(self.host.config.checkpoint_every.as_nanos()).unwrap_or(u64::MAX).max(1);

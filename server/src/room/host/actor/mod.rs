@@ -206,6 +206,7 @@ impl Actor {
                     self.task_results.push((id, result));
                 }
             }
+            Event::Continued => self.continued(now),
             Event::Lost => self.lost(),
             Event::Stop => {
                 self.stopping = true;

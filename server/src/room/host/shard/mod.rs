@@ -66,6 +66,7 @@ pub(super) struct Shard {
     reached: AtomicU64,
     // Somebody wants to see a write; and when the last one that went through began, plus 1.
     prove: AtomicBool,
+    look: AtomicBool,
     proven: AtomicU64,
 }
 
@@ -93,6 +94,7 @@ impl Shard {
             kept: Mutex::default(),
             reached: AtomicU64::new(0),
             prove: AtomicBool::new(false),
+            look: AtomicBool::new(false),
             proven: AtomicU64::new(0),
         });
         let writer = writer::Writer::new(host.clone(), shard.clone(), fence);
@@ -173,6 +175,12 @@ impl Shard {
             let held = self.outbox.depth_of(parked);
             open - held.min(open) > most.saturating_sub(held) / 2
         }
+    }
+
+    /// There may be work that it does not know of: everything that is due is read again.
+    pub(super) fn look_for_work(&self) {
+        self.look.store(true, Ordering::Release);
+        self.notify.notify_one();
     }
 
     /// Asks for a write, if only an empty one: it shows in [`Shard::proven`].

@@ -84,12 +84,26 @@ impl Writer {
         } else if !requests.is_empty() {
             self.shard.pending.lock().put_back(requests);
         }
+        self.bring_along();
         self.shard.outbox.restart();
         outbox::kick(&self.host, &self.shard);
         tracing::info!(shard = %self.shard.id, term = %self.fence.term(), "the shard goes on from memory");
         self.host.ran(&self.fence);
         attaching::offer_kept(&self.host, &self.shard);
         Fate::Going
+    }
+
+    /// The store may have fallen back to an older state, or have been emptied, while the shard stood still: rooms tell it anew what they have.
+    /// Those that commit next bring what they have in hand.
+    fn bring_along(&mut self) {
+        self.near.look_again();
+        let near = &self.near;
+        self.shard.pending.lock().bring(|id| near.in_hand(id));
+        for handle in self.host.rooms.all() {
+            if handle.room.shard(self.host.config.shards) == self.shard.id {
+                handle.tell(Event::Continued);
+            }
+        }
     }
 
     /// Whether a batch whose answer was lost is in the store. One step applies it whole, so one room tells. `None` when no room's row can

@@ -95,6 +95,9 @@ impl Writer {
                 return fate;
             }
         }
+        if self.shard.look.swap(false, Ordering::AcqRel) {
+            self.near.look_again();
+        }
         for (room, kept) in std::mem::take(&mut *self.shard.given_back.lock()) {
             self.near.give_back(&room, &kept);
         }

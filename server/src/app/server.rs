@@ -19,11 +19,11 @@ use super::{
 use crate::{
     cli,
     config::{Config, Role},
-    daemon::{self, Daemons},
+    daemon::{self, DaemonInbox, Daemons},
     gateway::{self, Gateway, GatewayParts},
     link::{
-        self, Address, Node,
-        net::{Dialer, LinkParts},
+        self, Address, Node, PeerInbox, Peers,
+        net::{Dialer, LinkParts, PeerDialer},
     },
     ops::{self, Addresses, AdminParts, Moves, Probe},
     ownership::Ownership,
@@ -206,6 +206,7 @@ impl Server {
         } else {
             None
         };
+        let later = Arc::<daemons::Later>::default();
         let start = daemons::Start {
             config: &config,
             store: &store,
@@ -214,6 +215,7 @@ impl Server {
             rng: &rng,
             tasks,
             host: host.as_ref(),
+            peers: ports.link().map(|_| (later.clone() as Arc<dyn Peers>, own.clone())),
             kill: run::kill(),
         };
         let (daemons, threads) = daemons::start(sets, start)?.unzip();
@@ -258,7 +260,10 @@ impl Server {
         source::watch_moves(&inside, tasks);
         let links = settings::links(&inside, &rng, tasks);
         if let (Some(listener), Some(host)) = (ports.link, &host) {
-            let parts = LinkParts { listener, node: host.clone(), inbox: None, common: links.clone() };
+            later.set(Arc::new(PeerDialer::new(links.clone())));
+            let inbox = inside.daemons.clone().map(|daemons| DaemonInbox::new(daemons, tasks.clone()));
+            let inbox = inbox.map(|inbox| Arc::new(inbox) as Arc<dyn PeerInbox>);
+            let parts = LinkParts { listener, node: host.clone(), inbox, common: links.clone() };
             link::net::listen(parts).map_err(|error| StartError::Link(inside.config.link.listen, error))?;
         }
         let gateway = match ports.play {

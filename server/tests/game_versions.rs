@@ -166,19 +166,23 @@ struct Short(u8, u8);
 #[derive(Component, Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Long(u8, u8, #[serde(default)] u8);
 
+fn spawn_short(mut commands: Commands) {
+    commands.spawn(Short(1, 2));
+}
+
 /// Why a field that is appended needs a version: the way up works without one, and the way back does not.
 #[test]
 fn a_field_appended_without_a_version_is_read_forwards_alone() {
     let short = kind(|room: &mut RoomBuilder| {
         room.component::<Short>("thing").persisted();
-        room.startup(|mut commands: Commands| drop(commands.spawn(Short(1, 2))));
+        room.startup(spawn_short);
     });
     let long = kind(|room: &mut RoomBuilder| {
         room.component::<Long>("thing").persisted();
     });
     let mut room = TestRoom::new("arena", |room: &mut RoomBuilder| {
         room.component::<Short>("thing").persisted();
-        room.startup(|mut commands: Commands| drop(commands.spawn(Short(1, 2))));
+        room.startup(spawn_short);
     });
     let checkpoint = room.world().checkpoint(false);
     let settings = WorldSettings::default();

@@ -15,7 +15,7 @@ mod walk;
 use tenure::prelude::*;
 
 use self::parts::{
-    Arena, Board, Boost, Chat, Chest, ChestPast, Heading, Inputs, Picked, Player, Pos, Say, Steer, Token, Wallet,
+    Arena, Board, Boost, Chat, Chest, ChestPast, Heading, Host, Inputs, Picked, Player, Pos, Say, Steer, Token, Wallet,
 };
 
 /// Registers what all versions share; `C` is a coin. Names here are the contract with clients and stored rooms.
@@ -33,6 +33,7 @@ pub(crate) fn shared<C: Token>(room: &mut RoomBuilder) {
     room.resource::<Chest>("chest").replicated().persisted();
     room.resource::<ChestPast>("chest_past").persisted();
     room.resource::<Board>("board").replicated().persisted();
+    room.resource::<Host>("host").replicated();
     room.scratch::<coins::Field<C>>().scratch::<board::Stale>();
 
     room.message::<Steer>("steer");
@@ -49,5 +50,12 @@ pub(crate) fn shared<C: Token>(room: &mut RoomBuilder) {
     room.startup(coins::first_coins::<C>);
     room.systems(Apply, walk::steer);
     room.systems(Simulate, (walk::walk, coins::pick::<C>, coins::refill::<C>));
-    room.systems(Collect, (shop::show_gold, chest::announce, board::rank));
+    room.systems(Collect, (shop::show_gold, chest::announce, board::rank, name_host));
+}
+
+/// Once in each life of the room at a node.
+fn name_host(info: RoomInfo, mut host: ResMut<Host>) {
+    if host.0 != info.node() {
+        info.node().clone_into(&mut host.0);
+    }
 }

@@ -99,6 +99,10 @@ pub(crate) struct ChestPast {
     pub(crate) last: u64,
 }
 
+/// The node that the room runs at, for the page's corner. It is not persisted: each owner writes its own name.
+#[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Host(pub(crate) String);
+
 /// Name and score of the best, best first.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Board(pub(crate) Vec<(String, u32)>);

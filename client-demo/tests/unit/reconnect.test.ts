@@ -26,7 +26,7 @@ describe('after a drop', () => {
     expect(bench.sockets).toHaveLength(1);
     await vi.advanceTimersByTimeAsync(1);
     await bench.login({ generation: 2, session: 's2', tick: 130, table: null });
-    expect(bench.sockets[1]!.sent.slice(0, 2)).toEqual([[1, 1, 'guest-token', HASH], [5, 3, 'arena/local/a', 's1', TERM, 120, 1]]);
+    expect(bench.sockets[1]!.sent.slice(0, 2)).toEqual([[1, 1, 'guest-token', HASH], [5, 3, 'arena/local/a', 's1', TERM, 120, 1, 2]]);
     expect(log).toEqual([['drop', code], ['retry', 1, 500], 'back']);
     expect([room.generation, room.savedSession.session, room.stats.reconnects]).toEqual([2, 's2', 1]);
   });
@@ -228,7 +228,7 @@ describe('sessions', () => {
     const next = new Bench({ storage: bench.storage });
     const pending = next.client.reconnect();
     await next.login({ generation: 2, owed: 7, tick: 180 });
-    expect(next.socket.sent.slice(0, 2)).toEqual([[1, 1, 'guest-token', null], [5, 1, 'arena/local/a', 's1', TERM, 170, 2]]);
+    expect(next.socket.sent.slice(0, 2)).toEqual([[1, 1, 'guest-token', null], [5, 1, 'arena/local/a', 's1', TERM, 170, 2, 2]]);
     const again = await pending;
     expect([again.seat, again.send('steer', [0, 1])]).toEqual([3, 7]);
     expect(again.state.entities.size).toBe(0);
@@ -236,6 +236,34 @@ describe('sessions', () => {
     expect(again.state.entities.size).toBe(0);
     next.socket.give(server.snapshot(TERM, 182, [[0, 1, POS, [1, 1]]]));
     expect(again.state.entities.size).toBe(1);
+  });
+
+  it('counts its resumes above the number of its attachment, also over reloads', async () => {
+    const bench = new Bench();
+    const room = await bench.room({ generation: 7 });
+    const count = (socket = bench.socket): unknown => socket.last(5)[7];
+    // Two that are not answered: each counts, since the server may get them in any order.
+    for (const expected of [8, 9]) {
+      bench.socket.lose(1006);
+      await vi.advanceTimersByTimeAsync(60_000);
+      await bench.socket.open();
+      bench.socket.give(server.welcome('guest:1', null, 'n', limits));
+      await flush();
+      expect(count()).toBe(expected);
+    }
+    expect(bench.client.savedSession()?.resumes).toBe(9);
+    const next = new Bench({ storage: bench.storage });
+    const pending = next.client.reconnect();
+    await next.login({ generation: 3000 });
+    expect([count(next.socket), (await pending).savedSession.resumes]).toEqual([10, 3000]);
+    // Saved by a build that did not count: it is not said until the server has told where to begin.
+    const { resumes, ...old } = room.savedSession;
+    expect(resumes).toBe(9);
+    const third = new Bench();
+    const again = third.client.reconnect(old);
+    await third.login({ generation: 5 });
+    expect(third.socket.last(5)).toHaveLength(7);
+    expect((await again).savedSession.resumes).toBe(5);
   });
 
   it('forgets a session that cannot be resumed, and keeps one that may be', async () => {

@@ -141,6 +141,7 @@ impl TestRoom {
             seat: client.seat.filter(|_| resume),
             rejoin: false,
             generation: tenure_shared::Generation(0),
+            resumes: 0,
             first: client.first(),
             shown: client.shown,
             table: None,

@@ -175,8 +175,9 @@ impl Machine {
                 self.create(view, id, &wanted, whole.slice_ref(options), out);
             }
             ClientMessage::Join { id, room, options } => self.join(view, id, room, whole.slice_ref(options), out),
-            ClientMessage::Resume { id, room, session, shown, first } => {
-                self.resume(view, id, room, session, shown, first, out);
+            ClientMessage::Resume { id, room, session, shown, first, resumes } => {
+                let token = session.to_owned();
+                self.resume(view, Loading { id, token, room, shown, first, resumes }, out);
             }
             ClientMessage::Leave { id } => self.leave(id, view, out),
             ClientMessage::Message { seq, kind, payload } => {

@@ -65,6 +65,9 @@ pub(super) struct StoredSeat {
     pub(super) applied: Seq,
     /// Whether the game takes it for connected, and since when, room time in nanoseconds.
     pub(super) connected: (bool, u64),
+    /// Highest count of resumes with which it was taken.
+    #[serde(default)]
+    pub(super) resumes: u32,
 }
 
 /// Stored components of an entity that this build does not know: carried along, so that a rollback of a deploy loses nothing.
@@ -125,6 +128,7 @@ impl RoomWorld {
                     generation: seat.generation,
                     applied: seat.applied,
                     connected: connected(seat).unwrap_or_default(),
+                    resumes: seat.resumes,
                 })
                 .collect(),
             timer_generation: timers.map_or(0, |book| book.generation),

@@ -53,7 +53,7 @@ export class Room<S extends Schema = AnySchema> {
   private verb: ((id: number) => Uint8Array<ArrayBuffer>) | undefined;
   private table: NameTable | undefined;
   private session = '';
-  /** Counts resumes of this seat, above the number of its last attachment: of two that the server gets, the higher is the newer. 0: not known. */
+  /** Counts resumes of this seat, above the number of its last attachment; 0: not known. See docs/wire.md. */
   private resumes = 0;
   private savedAt = 0;
   private closed = false;
@@ -134,8 +134,8 @@ export class Room<S extends Schema = AnySchema> {
   }
   /** What `Client.reconnect` needs to take this seat again. Secret. */
   get savedSession(): SavedSession {
-    const { link, id: room, session, term, tick, resumes } = this;
-    return { url: link.url, room, session, term, tick, saved: this.sender.inputs.saved, resumes };
+    const { id: room, session, term, tick, resumes } = this;
+    return { url: this.link.url, room, session, term, tick, saved: this.sender.inputs.saved, resumes };
   }
 
   /**
@@ -257,7 +257,6 @@ export class Room<S extends Schema = AnySchema> {
   }
 
   private resume(id: number): Uint8Array<ArrayBuffer> {
-    // A page that saved no count goes on without one until it has the seat.
     if (this.resumes > 0) this.resumes += 1;
     this.save();
     return client.resume(id, this.id, this.session, this.term, this.tick, this.sender.inputs.first, this.resumes);
@@ -394,11 +393,7 @@ export class Room<S extends Schema = AnySchema> {
     this.link.stop();
     const why = error ?? new TenureError(code >= 4000 ? 'closed' : 'unreachable', reason || `closed with ${code}`);
     this.requests.failAll(new TenureError('closed', `the room was left: ${reason}`));
-    if (this.first) {
-      this.first.reject(why);
-      this.first = undefined;
-      return;
-    }
+    if (this.first) return this.first.reject(why);
     this.leaves.emit(code, reason);
     this.leaving?.();
   }

@@ -146,8 +146,7 @@ impl TestRoom {
             shown: client.shown,
             table: None,
         };
-        let attached = self.world.attach(&attach)?;
-        client.attached(&attached);
+        client.attached(&self.world.attach(&attach)?);
         let again = self.clients[seat.0].resend();
         self.give_inputs(seat, again);
         let messages = self.world.take_messages();

@@ -17,7 +17,7 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 .PHONY: test
-test: deps format lint unit docs licences client browser smoke ## Every check and every test
+test: deps format lint unit docs licences deploy client browser smoke ## Every check and every test
 	@echo "all checks passed"
 
 .PHONY: deps
@@ -56,6 +56,11 @@ else
 	@echo "-- licences: cargo-deny is not installed, left out"
 endif
 
+.PHONY: deploy
+deploy: ## The manifests: Kubernetes' schemas, what the guide promises of them, the binary's own word on their configuration
+	@$(STEP) demo cargo build $(ALL) --all-targets
+	@$(STEP) deploy .ci/manifests $(TARGET)
+
 .PHONY: client
 client: ## The browser client: types, lint, unit tests, is the committed bundle what the sources build?
 ifneq ($(BROWSER),)
@@ -75,7 +80,7 @@ release: ## The optimised build of everything
 	@$(STEP) release cargo build $(ALL) --release --bins
 
 .PHONY: smoke
-smoke: release ## Twenty seconds of load on the optimised server, then a cluster with one kill
+smoke: release ## Twenty seconds of load on the optimised server, then a cluster with one kill, then one that is replaced whole
 	@$(STEP) smoke .ci/smoke $(TARGET)/release
 
 .PHONY: bench
@@ -95,11 +100,25 @@ soak: ## The simulation over many seeds (SEEDS=1000) and the model check in larg
 	cargo test $(ALL) --test model_check -- --ignored --nocapture deep
 
 .PHONY: chaos
-chaos: release ## Twenty kill -9 under load with the audit, the same in a cluster, then two hundred bad clients (seven minutes)
+chaos: release ## Twenty kill -9 under load with the audit, faults in a cluster and in its deploys, then two hundred bad clients (sixteen minutes)
 	$(TARGET)/release/loadtest --scenario kill --server-bin $(TARGET)/release/demo --kills 20 --players 60 --rooms 4 --duration 60s
 	$(TARGET)/release/loadtest --scenario takeover --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --nodes 3 --gateways 2 \
-	  --kills 2 --stops 1 --cuts 1 --outages 1 --input-rate 5
+	  --kills 2 --stops 1 --cuts 3 --outages 1 --input-rate 5
+	$(TARGET)/release/loadtest --scenario rolling-deploy --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --deploys 2 --at-once 2 \
+	  --with-gateways --input-rate 5
+	$(TARGET)/release/loadtest --scenario rolling-deploy --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --deploys 3 \
+	  --kills 6 --outages 1 --restarts 1 --input-rate 5
+	$(TARGET)/release/loadtest --scenario store-faults --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --nodes 3 --gateways 2 --input-rate 5
 	.ci/bad-clients $(TARGET)/release
+
+.PHONY: rolling
+rolling: release ## Measure (quiet machine, fifteen minutes): a hundred rooms through a deploy, two thousand entities, twenty deploys in a row
+	$(TARGET)/release/loadtest --scenario rolling-deploy --server-bin $(TARGET)/release/demo --players $(or $(PLAYERS),500) --rooms 100 \
+	  --deploys 2 --input-rate 5 --max-drops 0 --max-move-p50 50 --max-move-p99 150
+	$(TARGET)/release/loadtest --scenario rolling-deploy --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --kind quarry --deploys 2 \
+	  --input-rate 5 --max-drops 0 --max-move-p50 50 --max-move-p99 150
+	$(TARGET)/release/loadtest --scenario rolling-deploy --server-bin $(TARGET)/release/demo --players 100 --rooms 20 --deploys 20 \
+	  --between 2s --input-rate 5 --max-drops 0 --max-growth 15
 
 .PHONY: clean-data
 clean-data: ## Forget the demo's rooms, scores and schedules

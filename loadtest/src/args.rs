@@ -4,6 +4,8 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::redis::Kind;
+
 /// Bots over real WebSockets against a Tenure server.
 ///
 /// Exit code 0: all stated bounds hold. 1: a bound or the audit failed. 2: it could not run, or the machine was too
@@ -35,6 +37,8 @@ pub(crate) enum Scenario {
     Kill,
     /// Bots play on a cluster while room nodes are killed or stopped and the store goes away; then everything is audited.
     Takeover,
+    /// Bots play on a cluster while its store forgets, fails over, stands still or restarts; then everything that survived is audited.
+    StoreFaults,
     /// Bots play on a cluster while every room node is replaced, one after another or two at once; then everything is audited.
     RollingDeploy,
 }
@@ -59,8 +63,8 @@ pub(crate) struct RunArgs {
     /// Rooms, named load-0, load-1, …; bots are spread evenly. Default: one per 50 bots.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rooms: Option<u32>,
-    /// Kind of the rooms.
-    #[arg(long, default_value = "arena")]
+    /// Kind of the rooms. Default of rolling-deploy: drill, the arena with a local timer that checks itself; quarry has 2,000 entities besides.
+    #[arg(long, default_value = "arena", default_value_if("scenario", "rolling-deploy", "drill"))]
     pub(crate) kind: String,
     /// Region of the rooms.
     #[arg(long, default_value = "local")]
@@ -91,19 +95,20 @@ pub(crate) struct RunArgs {
     /// Bad clients (bad-clients).
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) bad: u32,
-    /// The server's binary (kill, takeover, rolling-deploy).
+    /// The server's binary (kill and all scenarios on a cluster).
     #[arg(long)]
     pub(crate) server_bin: Option<PathBuf>,
-    /// A further argument for `PATH serve`; may be repeated (kill, takeover, rolling-deploy).
+    /// A further argument for `PATH serve`; may be repeated (kill and all scenarios on a cluster).
     #[arg(long, allow_hyphen_values = true)]
     pub(crate) server_arg: Vec<String>,
-    /// How often the server (kill) or a room node (takeover) is killed.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    /// How often the server (kill), a room node (takeover), or in turn source, target and a gateway in the middle of a move (rolling-deploy)
+    /// is killed. Default of rolling-deploy: 0.
+    #[arg(long, default_value_t = 20, default_value_if("scenario", "rolling-deploy", "0"), value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub(crate) kills: u32,
-    /// Room nodes (takeover, rolling-deploy).
+    /// Room nodes (all scenarios on a cluster).
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=32))]
     pub(crate) nodes: u32,
-    /// Gateways (takeover, rolling-deploy).
+    /// Gateways (all scenarios on a cluster).
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) gateways: u32,
     /// How often all room nodes are replaced (rolling-deploy).
@@ -112,18 +117,37 @@ pub(crate) struct RunArgs {
     /// Nodes replaced at a time (rolling-deploy).
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
     pub(crate) at_once: u32,
+    /// Replace the gateways as well, one after another (rolling-deploy).
+    #[arg(long)]
+    pub(crate) with_gateways: bool,
+    /// The binary of another version: every other deploy is to it, the ones between go back to --server-bin (rolling-deploy).
+    #[arg(long)]
+    pub(crate) to_bin: Option<PathBuf>,
+    /// How long a new process has been ready when the old one is told to go, as minReadySeconds (rolling-deploy).
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    pub(crate) min_ready: Duration,
+    /// How long rooms play between two replacements (rolling-deploy).
+    #[arg(long, default_value = "4s", value_parser = duration)]
+    pub(crate) between: Duration,
     /// How often a room node is stopped (SIGSTOP) for three leases and goes on (takeover).
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) stops: u32,
-    /// How often a room node is cut off for three leases, in turn from the store and from the gateways (takeover).
+    /// How often a room node is cut off for three leases, in turn from the store, from all gateways and from one of them (takeover).
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) cuts: u32,
-    /// How often the store stands still for 10 s (takeover).
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=100))]
+    /// How often the store stands still for 10 s (takeover), or for 5 s in the middle of a move (rolling-deploy). Default of rolling-deploy: 0.
+    #[arg(long, default_value_t = 1, default_value_if("scenario", "rolling-deploy", "0"), value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) outages: u32,
-    /// How often the store forgets its scripts and is then killed (SIGKILL) and started again (takeover).
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=100))]
+    /// How often the store forgets its scripts and is then killed (SIGKILL) and started again (takeover), or is
+    /// killed in the middle of a move (rolling-deploy). Default of rolling-deploy: 0.
+    #[arg(long, default_value_t = 1, default_value_if("scenario", "rolling-deploy", "0"), value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) restarts: u32,
+    /// What the store is (store-faults).
+    #[arg(long, value_enum, default_value = "sentinel")]
+    pub(crate) store: Kind,
+    /// How often each of the store's faults happens (store-faults).
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
+    pub(crate) rounds: u32,
     /// Seed of the bots' choices.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -144,6 +168,15 @@ pub(crate) struct Bounds {
     /// Longest time a bot may see no tick, ms.
     #[arg(long)]
     pub(crate) max_pause: Option<f64>,
+    /// Largest p50 of the pause of a planned move beyond a tick, from the last frame of the old owner to the first of the new one, ms.
+    #[arg(long)]
+    pub(crate) max_move_p50: Option<f64>,
+    /// The same, p99.
+    #[arg(long)]
+    pub(crate) max_move_p99: Option<f64>,
+    /// Most that memory may grow from the first deploys to the last ones, percent; six deploys or more are compared (rolling-deploy).
+    #[arg(long)]
+    pub(crate) max_growth: Option<f64>,
     /// Least share of the expected frames, percent.
     #[arg(long)]
     pub(crate) min_delivered: Option<f64>,
@@ -163,6 +196,9 @@ pub(crate) struct BaselineArgs {
     /// Cut every connection after this many ticks, to watch bots resume.
     #[arg(long)]
     pub(crate) cut_after: Option<u64>,
+    /// Ask every connection to move after this many ticks, to watch bots change over.
+    #[arg(long)]
+    pub(crate) move_after: Option<u64>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -246,6 +282,10 @@ mod tests {
         assert_eq!((cli.run.players, cli.run.room_count(), cli.run.ramp_time().as_secs()), (2000, 40, 4));
         let cli = Cli::try_parse_from(["loadtest", "--scenario", "bad-clients", "--max-p99", "80"]).expect("valid");
         assert_eq!((cli.run.scenario, cli.run.bounds.max_p99), (Scenario::BadClients, Some(80.0)));
+        let cli = Cli::try_parse_from(["loadtest", "--scenario", "rolling-deploy", "--restarts", "2"]).expect("valid");
+        assert_eq!((cli.run.kills, cli.run.outages, cli.run.restarts, cli.run.kind.as_str()), (0, 0, 2, "drill"));
+        let cli = Cli::try_parse_from(["loadtest", "--scenario", "takeover"]).expect("valid");
+        assert_eq!((cli.run.kills, cli.run.outages, cli.run.restarts, cli.run.kind.as_str()), (20, 1, 1, "arena"));
         assert!(matches!(
             Cli::try_parse_from(["loadtest", "baseline"]).expect("valid").command,
             Some(Command::Baseline(_))

@@ -54,7 +54,7 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 struct Hall {
     rooms: Mutex<HashMap<RoomId, mpsc::Sender<Command>>>,
     players: AtomicU64,
-    cut_after: Option<u64>,
+    ends: Ends,
     saves: Saves,
 }
 
@@ -70,12 +70,21 @@ impl Hall {
     }
 }
 
+/// What happens to connections after so many ticks, to watch bots come back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ends {
+    /// They are cut.
+    pub(crate) cut_after: Option<u64>,
+    /// They are asked to move to another connection, and serve on until that has the seat.
+    pub(crate) move_after: Option<u64>,
+}
+
 /// Serves until the listener fails; rooms begin as `saves` has them.
 ///
 /// # Errors
 /// When no more connections can be accepted.
-pub(crate) async fn serve(listener: TcpListener, cut_after: Option<u64>, saves: Saves) -> io::Result<()> {
-    let hall = Arc::new(Hall { cut_after, saves, ..Hall::default() });
+pub(crate) async fn serve(listener: TcpListener, ends: Ends, saves: Saves) -> io::Result<()> {
+    let hall = Arc::new(Hall { ends, saves, ..Hall::default() });
     loop {
         let (stream, _) = listener.accept().await?;
         let hall = hall.clone();
@@ -136,10 +145,13 @@ async fn talk(socket: &mut WebSocketStream<TcpStream>, hall: &Hall, place: &mut 
             piece = queue.recv() => {
                 let Some(piece) = piece else { return Err(None) };
                 ticks += 1;
-                if hall.cut_after.is_some_and(|limit| ticks > limit) {
+                if hall.ends.cut_after.is_some_and(|limit| ticks > limit) {
                     return Err(None);
                 }
                 send(socket, piece.into_bytes()).await?;
+                if hall.ends.move_after == Some(ticks) {
+                    reply(socket, &ServerMessage::Move { urls: Vec::new(), after: 0 }).await?;
+                }
             }
         }
     }

@@ -1,10 +1,8 @@
 //! One bot: connects, joins, steers, resumes after a drop, and keeps count of everything it sees.
 
 use std::{
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU8, AtomicU32, Ordering},
-    },
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -15,23 +13,24 @@ use tenure_shared::{
     codes::CloseCode,
     wire::{ClientMessage, Granted},
 };
-use tokio::{
-    sync::Semaphore,
-    time::{sleep, sleep_until, timeout},
-};
+use tokio::time::{sleep, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::{
     host::Group,
     net::{self, Cause, Socket, Target},
-    stats::{Shard, count},
+    stats::count,
 };
 
 pub(crate) mod inputs;
 pub(crate) mod names;
+pub(crate) mod noted;
+mod plan;
 pub(crate) mod state;
+pub(crate) mod watch;
 
 use inputs::Inputs;
+pub(crate) use plan::{Phase, Plan, Worker};
 use state::State;
 
 /// How often a bot looks at the phase when it has nothing else to do.
@@ -45,81 +44,6 @@ const LEAVE_TIME: Duration = Duration::from_secs(3);
 /// An input sent later than this after its planned time counts as late.
 const LATE: Duration = Duration::from_millis(10);
 
-/// What all bots do now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub(crate) enum Phase {
-    /// Play.
-    Play,
-    /// Plan no more inputs, wait until all are saved.
-    Settle,
-    /// Leave.
-    Leave,
-}
-
-/// What all bots of a run share.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    /// Gateways; bots are spread evenly.
-    pub(crate) targets: Vec<Target>,
-    pub(crate) kind: String,
-    pub(crate) region: String,
-    pub(crate) rooms: u32,
-    pub(crate) input_period: Option<Duration>,
-    /// Remember what the audit needs.
-    pub(crate) audit: bool,
-    pub(crate) seed: u64,
-    phase: AtomicU8,
-    /// Bots whose inputs are all saved and counted.
-    pub(crate) settled: AtomicU32,
-    fatal: OnceLock<String>,
-}
-
-impl Plan {
-    pub(crate) fn new(targets: Vec<Target>, args: &crate::args::RunArgs, audit: bool) -> Self {
-        let period = (args.input_rate > 0.0).then(|| Duration::from_secs_f64(1.0 / args.input_rate.min(1000.0)));
-        Self {
-            targets,
-            kind: args.kind.clone(),
-            region: args.region.clone(),
-            rooms: args.room_count(),
-            input_period: period,
-            audit,
-            seed: args.seed,
-            phase: AtomicU8::new(Phase::Play as u8),
-            settled: AtomicU32::new(0),
-            fatal: OnceLock::new(),
-        }
-    }
-
-    pub(crate) fn set_phase(&self, phase: Phase) {
-        self.phase.store(phase as u8, Ordering::Relaxed);
-    }
-
-    fn reached(&self, phase: Phase) -> bool {
-        self.phase.load(Ordering::Relaxed) >= phase as u8
-    }
-
-    /// Why the run makes no sense, if a bot found out.
-    pub(crate) fn fatal(&self) -> Option<&str> {
-        self.fatal.get().map(String::as_str)
-    }
-}
-
-/// What the bots of one thread share.
-#[derive(Debug)]
-pub(crate) struct Worker {
-    pub(crate) shard: Shard,
-    /// Connections being opened at the same time.
-    gate: Semaphore,
-}
-
-impl Worker {
-    pub(crate) fn new() -> Self {
-        Self { shard: Shard::default(), gate: Semaphore::new(64) }
-    }
-}
-
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -127,8 +51,6 @@ pub(crate) enum End {
     Left,
     /// Lost: come back after a while.
     Lost(Cause),
-    /// The server wanted the bot on a new connection.
-    Moved,
     /// The request was refused for now.
     Again(Duration),
     /// There is no place for this bot.
@@ -152,12 +74,17 @@ pub(crate) struct Record {
     pub(crate) grants: Vec<Granted>,
 }
 
+/// A connection that is being opened beside the one that serves.
+type Opening = Pin<Box<dyn Future<Output = Result<Socket, Cause>>>>;
+
 pub(crate) struct Bot {
     plan: Arc<Plan>,
     worker: Arc<Worker>,
     index: u32,
     rng: StdRng,
     state: State,
+    /// Connections tried since the last one on which it played.
+    attempt: u32,
     /// The count of inputs was asked for.
     asked: bool,
     settled: bool,
@@ -170,13 +97,13 @@ impl Bot {
         let inputs = Inputs::new(plan.input_period, offset, Instant::now());
         let room = format!("load-{}", index % plan.rooms);
         let wanted = (plan.kind.clone(), plan.region.clone(), room);
-        let state = State::new(wanted, inputs, index < plan.rooms, plan.audit);
-        Self { plan, worker, index, rng, state, asked: false, settled: false }
+        let mut state = State::new(wanted, inputs, index < plan.rooms, plan.audit.then(|| plan.watch.of(index)));
+        state.noted.room = index % plan.rooms;
+        Self { plan, worker, index, rng, state, attempt: 0, asked: false, settled: false }
     }
 
     /// Plays until the phase says leave or there is no place.
     pub(crate) async fn run(mut self) -> Record {
-        let mut attempt = 0;
         while !self.plan.reached(Phase::Leave) {
             let end = self.connection().await;
             let played = self.state.playing;
@@ -188,12 +115,12 @@ impl Bot {
                 match &end {
                     End::Lost(Cause::Own(label)) => count(&mut stats.own_failures, label),
                     End::Lost(cause) if !leaving => count(&mut stats.drops, &cause.label()),
-                    End::Moved | End::Lost(Cause::Closed(CloseCode::Moving)) => stats.counters.moves += 1,
                     End::GaveUp(_) | End::Fatal(_) => stats.counters.gave_up += 1,
                     End::Lost(_) | End::Left | End::Again(_) => {}
                 }
             }
-            attempt = if played { 0 } else { attempt + 1 };
+            self.attempt = if played { 0 } else { self.attempt + 1 };
+            let attempt = self.attempt;
             let wait = match end {
                 End::Left => break,
                 End::Fatal(text) => {
@@ -212,7 +139,6 @@ impl Bot {
                     self.backoff(attempt)
                 }
                 End::Lost(_) => self.backoff(attempt),
-                End::Moved => Duration::ZERO,
                 End::Again(wait) => wait + self.backoff(attempt),
             };
             self.pause(wait).await;
@@ -254,10 +180,8 @@ impl Bot {
         let opened = {
             // The gate is closed only with the runtime.
             let Ok(_permit) = self.worker.gate.acquire().await else { return End::Left };
-            // Not by the room's number: players of one room sit behind different gateways.
-            let nth = (self.index / self.plan.rooms) as usize % self.plan.targets.len().max(1);
-            let Some(target) = self.plan.targets.get(nth) else { return End::Left };
-            net::websocket(target, Group::Bots, self.index).await
+            let Some(target) = self.target() else { return End::Left };
+            net::websocket(&target, Group::Bots, self.index).await
         };
         let mut socket = match opened {
             Ok(socket) => socket,
@@ -269,16 +193,50 @@ impl Bot {
         if let Err(error) = socket.send(Message::binary(hello)).await {
             return End::Lost(net::from_ws(&error));
         }
-        match self.talk(&mut socket).await {
+        match self.talk(socket).await {
             Ok(never) => match never {},
             Err(end) => end,
         }
     }
 
+    /// Where to connect. Not by the room's number: players of one room sit behind different gateways. Who had no luck tries the next.
+    fn target(&self) -> Option<Target> {
+        self.plan.target((self.index / self.plan.rooms) as usize + self.attempt as usize)
+    }
+
+    /// Begins to open the connection that the server wants the bot on; the one it has goes on meanwhile.
+    fn open_next(&mut self) -> Opening {
+        self.state.moving = None;
+        let told = std::mem::take(&mut self.state.move_to);
+        let nth = self.index as usize;
+        let (plain, index) = (self.target(), self.index);
+        Box::pin(async move {
+            let target = match nth.checked_rem(told.len()).and_then(|nth| told.get(nth)) {
+                Some(url) => Target::of_player(url).await.map_err(|_| Cause::Remote("move: no such address".into()))?,
+                None => plain.ok_or_else(|| Cause::Remote("move: no gateway".into()))?,
+            };
+            net::websocket(&target, Group::Bots, index).await
+        })
+    }
+
+    /// The next connection is open: the seat is asked for there. The old one closes when it has been given.
+    async fn change_to(&mut self, next: &mut Socket) -> Result<(), End> {
+        {
+            let mut stats = self.worker.shard.lock();
+            stats.counters.connects += 1;
+            stats.playing -= u64::from(self.state.playing);
+        }
+        self.asked = false;
+        let hello = self.state.hello(Instant::now());
+        self.state.noted.moved = true;
+        send(next, hello).await
+    }
+
     /// Reads and sends until the connection ends; it never ends well.
-    async fn talk(&mut self, socket: &mut Socket) -> Result<std::convert::Infallible, End> {
-        let opened = Instant::now();
+    async fn talk(&mut self, mut socket: Socket) -> Result<std::convert::Infallible, End> {
+        let mut opened = Instant::now();
         let mut out = Vec::new();
+        let (mut opening, mut old): (Option<Opening>, Option<Socket>) = (None, None);
         let timer = sleep_until((opened + IDLE).into());
         tokio::pin!(timer);
         loop {
@@ -290,15 +248,29 @@ impl Bot {
                         return Err(End::Lost(Cause::Remote("join: no answer".to_owned())));
                     }
                     if self.plan.reached(Phase::Leave) {
-                        return Err(leave(socket, self.state.playing).await);
+                        return Err(leave(&mut socket, self.state.playing).await);
                     }
-                    if self.state.moving.is_some_and(|when| when <= now) {
-                        close(socket).await;
-                        return Err(End::Moved);
+                    if self.state.moving.is_some_and(|when| when <= now) && opening.is_none() && old.is_none() {
+                        opening = Some(self.open_next());
                     }
-                    self.send_inputs(socket, now).await?;
+                    self.send_inputs(&mut socket, now).await?;
                     let wake = self.state.inputs.wake(now, IDLE);
                     timer.as_mut().reset(self.state.moving.map_or(wake, |when| wake.min(when)).max(now).into());
+                }
+                next = async { match &mut opening { Some(opening) => opening.await, None => std::future::pending().await } } => {
+                    opening = None;
+                    match next {
+                        Ok(mut next) => {
+                            self.change_to(&mut next).await?;
+                            old = Some(std::mem::replace(&mut socket, next));
+                            opened = Instant::now();
+                        }
+                        // The old connection serves on; it is tried again until that one is closed.
+                        Err(cause) => {
+                            count(&mut self.worker.shard.lock().refusals, &format!("move: {}", cause.label()));
+                            self.state.moving = Some(Instant::now() + self.backoff(1));
+                        }
+                    }
                 }
                 message = socket.next() => {
                     let bytes = match message {
@@ -312,9 +284,12 @@ impl Bot {
                     let waiting = !self.state.playing;
                     self.state.receive(&bytes, now, &mut self.worker.shard.lock(), &mut out)?;
                     if !out.is_empty() {
-                        send(socket, std::mem::take(&mut out)).await?;
+                        send(&mut socket, std::mem::take(&mut out)).await?;
                     }
                     if waiting && self.state.playing {
+                        if let Some(mut old) = old.take() {
+                            tokio::task::spawn_local(async move { close(&mut old).await });
+                        }
                         timer.as_mut().reset(now.into());
                     }
                 }

@@ -80,7 +80,7 @@ impl Launch {
         let mut command = pinned(&self.program, self.cpu);
         command.args(&self.args).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).kill_on_drop(true);
         let child = command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
-        let mut running = Running { child, url: String::new(), pid: None, link: None };
+        let mut running = Running { child, url: String::new(), pid: None, link: None, admin: None };
         let begin = Instant::now();
         loop {
             if let Some(status) = running.child.try_wait()? {
@@ -92,7 +92,8 @@ impl Launch {
             {
                 // A room node has no port for players.
                 (running.url, running.pid) = run::ready(&text).unwrap_or_default();
-                running.link = file["link"].as_str().and_then(|link| link.rsplit('/').next()?.parse().ok());
+                let address = |key: &str| file[key].as_str().and_then(|text| text.rsplit('/').next()?.parse().ok());
+                (running.link, running.admin) = (address("link"), address("admin"));
                 running.pid = running.pid.or(file["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()));
                 return Ok(running);
             }
@@ -132,6 +133,8 @@ pub(crate) struct Running {
     pub(crate) pid: Option<u32>,
     /// Where its links are reached, if it has any.
     pub(crate) link: Option<std::net::SocketAddr>,
+    /// Its admin port.
+    pub(crate) admin: Option<std::net::SocketAddr>,
 }
 
 impl Running {
@@ -157,10 +160,27 @@ impl Running {
     ///
     /// # Errors
     /// When the system refuses.
-    pub(crate) async fn stop(mut self) -> anyhow::Result<bool> {
-        if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
-            kill_process(pid, Signal::TERM)?;
+    pub(crate) async fn stop(self) -> anyhow::Result<bool> {
+        self.ask_to_stop()?;
+        self.ended().await
+    }
+
+    /// Asks it to stop (SIGTERM).
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) fn ask_to_stop(&self) -> anyhow::Result<()> {
+        match self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
+            Some(pid) => Ok(kill_process(pid, Signal::TERM)?),
+            None => Ok(()),
         }
+    }
+
+    /// Waits until it has ended; returns whether it did so with 0 in time.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) async fn ended(mut self) -> anyhow::Result<bool> {
         match timeout(STOP_TIME, self.child.wait()).await {
             Ok(status) => Ok(status?.success()),
             Err(_) => {

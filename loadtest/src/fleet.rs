@@ -1,6 +1,7 @@
 //! All bots of a run, on their own threads: each thread has its own runtime, counts and probe of its own lag.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, atomic::Ordering},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -14,8 +15,9 @@ use tokio::{
 };
 
 use crate::{
-    bot::{Bot, Phase, Plan, Record, Worker},
-    stats::{Stats, Times},
+    bot::{Bot, Phase, Plan, Record, Worker, watch::Watch},
+    net::Target,
+    stats::{Stats, Switch, Times},
 };
 
 /// How often a thread measures how late it wakes up.
@@ -65,7 +67,7 @@ impl Fleet {
 
     /// A handle to the counts that outlives a measurement.
     pub(crate) fn counts(&self) -> Counts {
-        Counts(self.workers.clone())
+        Counts { workers: self.workers.clone(), plan: self.plan.clone(), watch: self.plan.watch.clone() }
     }
 
     /// Times are recorded while `on`.
@@ -122,14 +124,46 @@ impl Fleet {
     }
 }
 
-/// The threads' counts.
-pub(crate) struct Counts(Vec<Arc<Worker>>);
+/// The threads' counts, and where bots connect.
+pub(crate) struct Counts {
+    workers: Vec<Arc<Worker>>,
+    plan: Arc<Plan>,
+    pub(crate) watch: Arc<Watch>,
+}
 
 impl Counts {
     /// Times between terms so far.
     pub(crate) fn terms(&self) -> Times {
         let mut sum = Times::default();
-        self.0.iter().for_each(|worker| sum.add(&worker.shard.lock().terms));
+        self.workers.iter().for_each(|worker| sum.add(&worker.shard.lock().terms));
+        sum
+    }
+
+    /// Bots that connect from now on do so here.
+    pub(crate) fn lead_to(&self, targets: Vec<Target>) {
+        self.plan.set_targets(targets);
+    }
+
+    /// Changes of owners so far, by time, and the rooms and terms whose takeover was announced.
+    pub(crate) fn switches(&self) -> (Vec<Switch>, BTreeSet<(u32, u64)>) {
+        let (mut switches, mut rollbacks) = (Vec::new(), BTreeSet::new());
+        for worker in &self.workers {
+            let stats = worker.shard.lock();
+            switches.extend_from_slice(&stats.switches);
+            rollbacks.extend(&stats.rollbacks);
+        }
+        switches.sort_by_key(|switch| switch.at);
+        (switches, rollbacks)
+    }
+
+    /// How late the bots' threads were since the last call.
+    pub(crate) fn take_lag(&self) -> Times {
+        let mut sum = Times::default();
+        for worker in &self.workers {
+            let mut stats = worker.shard.lock();
+            sum.add(&stats.recent_lag);
+            stats.recent_lag.clear();
+        }
         sum
     }
 
@@ -139,7 +173,17 @@ impl Counts {
             let stats = worker.shard.lock();
             (stats.counters.rolled_back, stats.drop_count())
         };
-        self.0.iter().map(of).fold((0, 0), |(back, lost), (b, l)| (back + b, lost + l))
+        self.workers.iter().map(of).fold((0, 0), |(back, lost), (b, l)| (back + b, lost + l))
+    }
+
+    /// Grants shown so far.
+    pub(crate) fn grants(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.shard.lock().counters.grants).sum()
+    }
+
+    /// Terms that began so far, as the bots were shown.
+    pub(crate) fn terms_begun(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.shard.lock().counters.terms_begun).sum()
     }
 }
 
@@ -173,7 +217,9 @@ async fn probe(worker: Arc<Worker>) {
         let mut stats = worker.shard.lock();
         while next <= now {
             if stats.measuring {
-                stats.own_lag.record(now.saturating_duration_since(next));
+                let late = now.saturating_duration_since(next);
+                stats.own_lag.record(late);
+                stats.recent_lag.record(late);
             }
             next += PROBE;
         }

@@ -17,7 +17,9 @@ mod cluster;
 mod fleet;
 mod host;
 mod net;
+mod owners;
 mod proxy;
+mod redis;
 mod report;
 mod run;
 mod scenario;
@@ -48,6 +50,7 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<u8> {
             Scenario::BadClients => scenario::bad_clients::run(&cli.run).await,
             Scenario::Kill => scenario::kill::run(&cli.run).await,
             Scenario::Takeover => scenario::takeover::run(&cli.run).await,
+            Scenario::StoreFaults => scenario::store_faults::run(&cli.run).await,
             Scenario::RollingDeploy => scenario::rolling_deploy::run(&cli.run).await,
         },
     }

@@ -46,6 +46,15 @@ impl Target {
         Ok(Self { url: url.to_owned(), addr })
     }
 
+    /// Where a gateway says that players reach it: an address, or a URL of pages or of the socket.
+    ///
+    /// # Errors
+    /// As [`Target::resolve`].
+    pub(crate) async fn of_player(url: &str) -> anyhow::Result<Self> {
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        Self::resolve(&format!("ws://{}/ws", rest.split('/').next().unwrap_or_default())).await
+    }
+
     /// Whether the server runs on this machine, as far as the address says.
     pub(crate) fn is_loopback(&self) -> bool {
         self.addr.ip().is_loopback()

@@ -21,7 +21,7 @@ pub(crate) fn say(line: &str) {
     let _reader_gone = writeln!(std::io::stdout(), "{line}");
 }
 
-fn times(times: &Times) -> Value {
+pub(crate) fn times(times: &Times) -> Value {
     let at = |share| (times.quantile_ms(share) * 1000.0).round() / 1000.0;
     json!({
         "count": times.count(), "p50": at(0.5), "p90": at(0.9), "p95": at(0.95), "p99": at(0.99), "p999": at(0.999),
@@ -67,6 +67,7 @@ pub(crate) fn figures(scenario: &str, outcome: &Outcome, verdict: &Verdict, more
         "tick_lateness_ms": times(&stats.lateness),
         "pause_ms": times(&stats.pauses),
         "between_terms_ms": times(&stats.terms),
+        "moved_ms": times(&stats.moved),
         "join_ms": times(&stats.join_time),
         "resume_ms": times(&stats.resume_time),
         "own_lag_ms": times(&stats.own_lag),
@@ -82,6 +83,7 @@ pub(crate) fn figures(scenario: &str, outcome: &Outcome, verdict: &Verdict, more
         "machine_idle_percent": outcome.idle.map(|idle| idle * 100.0),
         "checks": checks,
         "invalid": verdict.invalid,
+        "busy": verdict.busy,
         "more": more,
         "seconds": seconds,
     })
@@ -116,6 +118,7 @@ pub(crate) fn publish(
         ));
     }
     verdict.invalid.iter().for_each(|why| say(&format!("  INVALID {why}")));
+    verdict.busy.iter().for_each(|why| say(&format!("  INVALID as to times: {why}")));
     say(&summary(scenario, outcome, verdict));
     Ok(())
 }
@@ -158,6 +161,9 @@ fn details(outcome: &Outcome) -> String {
     line("longest pause", format!("{:.1} ms", stats.pauses.max_ms()));
     if stats.terms.count() > 0 {
         line("between terms", spread(&stats.terms));
+    }
+    if stats.moved.count() > 0 {
+        line("new socket", spread(&stats.moved));
     }
     line(
         "frames",

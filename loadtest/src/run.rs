@@ -17,6 +17,8 @@ use crate::{
     stats::{Counters, Stats},
 };
 
+/// Time between two looks at the figures.
+const SECOND: Duration = Duration::from_secs(1);
 /// Time for all bots to get a seat after the ramp.
 const JOIN_TIME: Duration = Duration::from_secs(60);
 /// Time for the last inputs to be shown; for an audit to be saved and counted.
@@ -203,8 +205,9 @@ pub(crate) async fn measure(
     let (mut last_at, mut last, mut last_drops, mut last_cpu) =
         (start.at, start.counters.clone(), start.drops, start.server_cpu);
     while going(start.at.elapsed()) {
-        let left = args.duration.saturating_sub(start.at.elapsed()).max(Duration::from_millis(100));
-        sleep(left.min(Duration::from_secs(1))).await;
+        // Who goes on for longer than the time that was asked for is looked at each second all the same.
+        let left = args.duration.checked_sub(start.at.elapsed()).map_or(SECOND, |left| left.max(SECOND / 10));
+        sleep(left.min(SECOND)).await;
         let (now, playing) = mark(&fleet, setup.pid);
         let took = now.at.saturating_duration_since(last_at).as_secs_f64().max(0.001);
         let (new, recent) = (now.counters.since(&last), fleet.take_recent());

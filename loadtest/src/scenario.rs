@@ -5,6 +5,7 @@ pub(crate) mod compare;
 pub(crate) mod kill;
 mod on_cluster;
 pub(crate) mod rolling_deploy;
+pub(crate) mod store_faults;
 pub(crate) mod takeover;
 
 use serde_json::Value;
@@ -51,7 +52,8 @@ pub(crate) async fn baseline(args: &BaselineArgs) -> anyhow::Result<u8> {
         report::write(file, &ready.to_string())?;
     }
     report::say(&format!("baseline on ws://{play}/ws"));
-    crate::baseline::serve(listener, args.cut_after, Default::default()).await?;
+    let ends = crate::baseline::Ends { cut_after: args.cut_after, move_after: args.move_after };
+    crate::baseline::serve(listener, ends, Default::default()).await?;
     Ok(0)
 }
 

@@ -1,9 +1,9 @@
 //! What the bots count. Each thread of bots has its own [`Shard`]; the collector reads them once a second.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use hdrhistogram::Histogram;
@@ -95,7 +95,7 @@ counters! {
     joins,
     /// Seats resumed after a drop.
     resumes,
-    /// Connections moved because the server asked for it.
+    /// Connections moved because the server asked for it, the new one before the old one closed.
     moves,
     /// Bots that gave up for good.
     gave_up,
@@ -111,6 +111,8 @@ counters! {
     snapshots,
     /// Frames that were older than one shown before (H7).
     went_back,
+    /// Frames that another bot of the room was sent otherwise, with the same term and tick (H2).
+    frames_differ,
     /// Takeovers announced.
     rolled_back,
     /// Announced a second time for one term.
@@ -143,6 +145,27 @@ counters! {
     wanted_saved,
     /// A seat was gone after a reconnect.
     seats_lost,
+    /// Fires of a room's local timer that were shown.
+    beats,
+    /// Of these, shown before, and no rollback was announced in between.
+    beats_again,
+    /// Numbers of fires left out between two that were shown.
+    beats_unseen,
+    /// Fires at a wrong tick, by the room's own count.
+    beats_wrong,
+    /// Changes of owners that were not kept one by one.
+    switches_left_out,
+}
+
+/// The first frame of another owner, as one bot saw it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Switch {
+    /// Number of the room.
+    pub(crate) room: u32,
+    pub(crate) term: u64,
+    pub(crate) at: Instant,
+    /// How much later than a tick after the last frame of the owner before.
+    pub(crate) beyond: Duration,
 }
 
 /// Everything one thread's bots count.
@@ -165,12 +188,19 @@ pub(crate) struct Stats {
     pub(crate) pauses: Times,
     /// Between the last frame of a term and the first of the next one, on one connection.
     pub(crate) terms: Times,
+    /// From the last frame on one connection to the first on that which the server asked for, beyond a tick.
+    pub(crate) moved: Times,
+    /// Each first frame of another owner. Not added up with other threads' (see `Counts`).
+    pub(crate) switches: Vec<Switch>,
+    /// Rooms and terms whose takeover was announced. Not added up either.
+    pub(crate) rollbacks: BTreeSet<(u32, u64)>,
     /// From opening the connection to the seat.
     pub(crate) join_time: Times,
     /// From a drop to the seat again.
     pub(crate) resume_time: Times,
-    /// How late this thread itself was.
+    /// How late this thread itself was, and the same since somebody last looked.
     pub(crate) own_lag: Times,
+    pub(crate) recent_lag: Times,
     /// Connections lost by cause.
     pub(crate) drops: BTreeMap<String, u64>,
     /// Failures of this machine by cause.
@@ -197,6 +227,7 @@ impl Stats {
         self.lateness.add(&other.lateness);
         self.pauses.add(&other.pauses);
         self.terms.add(&other.terms);
+        self.moved.add(&other.moved);
         self.join_time.add(&other.join_time);
         self.resume_time.add(&other.resume_time);
         self.own_lag.add(&other.own_lag);

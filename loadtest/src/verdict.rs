@@ -1,6 +1,6 @@
 //! Which bounds hold, and whether the figures mean anything.
 
-use crate::{args::Bounds, host, run::Outcome};
+use crate::{args::Bounds, host, run::Outcome, stats::Times};
 
 /// Least share of idle processor time for valid figures.
 const IDLE: f64 = 0.15;
@@ -14,30 +14,48 @@ pub(crate) struct Check {
     pub(crate) found: String,
     pub(crate) bound: String,
     pub(crate) holds: bool,
+    /// A time, which a busy machine makes longer; what was lost or doubled is no such thing.
+    pub(crate) timed: bool,
 }
 
 /// What a run amounts to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) checks: Vec<Check>,
-    /// Why the figures mean nothing.
+    /// Why the run means nothing.
     pub(crate) invalid: Vec<String>,
+    /// Why its times mean nothing; all else does.
+    pub(crate) busy: Vec<String>,
 }
 
 impl Verdict {
     /// Adds a check.
     #[allow(clippy::needless_pass_by_value, reason = "callers name numbers and texts as they are")]
     pub(crate) fn check(&mut self, name: &str, holds: bool, found: impl ToString, bound: impl ToString) {
-        let check = Check { name: name.to_owned(), found: found.to_string(), bound: bound.to_string(), holds };
-        self.checks.push(check);
+        let (name, found, bound) = (name.to_owned(), found.to_string(), bound.to_string());
+        self.checks.push(Check { name, found, bound, holds, timed: false });
+    }
+
+    /// Adds a check of a time, ms, that must not be longer.
+    pub(crate) fn check_time(&mut self, name: &str, found: f64, bound: f64) {
+        let (told, at_most) = (format!("{found:.0} ms"), format!("at most {bound:.0} ms"));
+        self.checks.push(Check {
+            name: name.to_owned(),
+            found: told,
+            bound: at_most,
+            holds: found <= bound,
+            timed: true,
+        });
     }
 
     /// 0, 1 or 2, as the documentation says. A bound that fails in a run without meaning says nothing.
     pub(crate) fn exit_code(&self) -> u8 {
-        match (self.invalid.is_empty(), self.checks.iter().all(|check| check.holds)) {
-            (false, _) => 2,
-            (true, false) => 1,
-            (true, true) => 0,
+        let fails = |timed: bool| self.checks.iter().any(|check| check.timed == timed && !check.holds);
+        match (self.invalid.is_empty(), fails(false), self.busy.is_empty()) {
+            (false, ..) => 2,
+            (true, true, _) => 1,
+            (true, false, false) => 2,
+            (true, false, true) => u8::from(fails(true)),
         }
     }
 
@@ -57,6 +75,19 @@ pub(crate) fn delivered(outcome: &Outcome) -> f64 {
     if expected > 0.0 { 100.0 * outcome.counters.frames as f64 / expected } else { 0.0 }
 }
 
+/// Why times measured on this machine mean nothing: it was less idle, or the bots were later, than they may.
+pub(crate) fn busy(idle: Option<f64>, own_lag: &Times) -> Vec<String> {
+    let mut all = Vec::new();
+    if let Some(idle) = idle.filter(|idle| *idle < IDLE) {
+        all.push(format!("the machine was only {:.0} % idle (at least {:.0} % needed)", idle * 100.0, IDLE * 100.0));
+    }
+    let lag = own_lag.quantile_ms(0.99);
+    if lag > OWN_LAG {
+        all.push(format!("the bots' own lag p99 was {lag:.1} ms (at most {OWN_LAG} ms)"));
+    }
+    all
+}
+
 /// Judges a run by its bounds.
 pub(crate) fn judge(bounds: &Bounds, outcome: &Outcome) -> Verdict {
     let mut verdict = Verdict { invalid: invalid(outcome), ..Verdict::default() };
@@ -64,6 +95,7 @@ pub(crate) fn judge(bounds: &Bounds, outcome: &Outcome) -> Verdict {
     let mut at_most = |name: &str, bound: Option<f64>, found: f64, unit: &str| {
         if let Some(bound) = bound {
             verdict.check(name, found <= bound, format!("{found:.1}{unit}"), format!("at most {bound}{unit}"));
+            verdict.checks.iter_mut().last().into_iter().for_each(|check| check.timed = unit == " ms");
         }
     };
     at_most("input to visible p99", bounds.max_p99, stats.latency.quantile_ms(0.99), " ms");
@@ -79,6 +111,7 @@ pub(crate) fn judge(bounds: &Bounds, outcome: &Outcome) -> Verdict {
     let counters = &stats.counters;
     for (name, found) in [
         ("frames that went back", counters.went_back),
+        ("frames of one term and tick that differ", counters.frames_differ),
         ("messages that cannot be read", counters.malformed),
         ("saved inputs wanted again", counters.wanted_saved),
     ] {
@@ -168,6 +201,21 @@ mod tests {
         let mut back = outcome();
         back.stats.counters.went_back = 1;
         assert_eq!(judge(&Bounds::default(), &back).exit_code(), 1);
+    }
+
+    #[test]
+    fn a_busy_machine_voids_times_and_nothing_else() {
+        let code = |busy: &[&str], lost: bool, late: bool| {
+            let mut verdict = Verdict { busy: busy.iter().map(|b| (*b).to_owned()).collect(), ..Verdict::default() };
+            verdict.check("inputs lost", !lost, u8::from(lost), 0);
+            verdict.check_time("pause", if late { 9.0 } else { 1.0 }, 5.0);
+            verdict.exit_code()
+        };
+        assert_eq!((code(&[], false, false), code(&[], false, true), code(&[], true, false)), (0, 1, 1));
+        assert_eq!((code(&["x"], false, false), code(&["x"], false, true), code(&["x"], true, true)), (2, 2, 1));
+        let mut lag = Times::default();
+        lag.record(Duration::from_millis(6));
+        assert_eq!((busy(Some(0.5), &Times::default()).len(), busy(Some(0.1), &lag).len()), (0, 2));
     }
 
     #[test]

@@ -3,7 +3,9 @@
 pub mod app;
 pub mod cli;
 pub mod config;
+pub mod daemon;
 pub mod gateway;
+pub mod handoff;
 pub mod link;
 pub mod ops;
 pub mod ownership;
@@ -27,6 +29,10 @@ pub use plugin::{RoomBuilder, RoomPlugin};
 pub mod test {
     pub use crate::room::test_room::{Fate, State, TestRoom, TestSeat};
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/daemons.md")]
+struct DaemonsPage;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/writing-a-game.md")]

@@ -10,6 +10,9 @@ const STEER: &str = "steer";
 /// Name of the owner-only component that counts the steers applied to a seat.
 const INPUTS: &str = "inputs";
 
+/// Name of the message that a room sends each time its local timer fires.
+const BEAT: &str = "beat";
+
 /// Which part of a steer a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
@@ -25,6 +28,8 @@ pub(crate) struct Names {
     fields: Vec<Field>,
     /// Number of the component that counts inputs, if the game has it.
     pub(crate) inputs: Option<u16>,
+    /// Number of the message that a room's beat sends, if it has one.
+    pub(crate) beat: Option<u16>,
 }
 
 impl Names {
@@ -52,7 +57,9 @@ impl Names {
                 names.iter().map(field).collect::<Result<_, _>>()?
             }
         };
-        Ok(Self { steer: steer.number, fields, inputs: find(Space::Component, INPUTS).map(|row| row.number) })
+        let number = |space, name| find(space, name).map(|row| row.number);
+        let (inputs, beat) = (number(Space::Component, INPUTS), number(Space::Event, BEAT));
+        Ok(Self { steer: steer.number, fields, inputs, beat })
     }
 
     /// A steer's payload.

@@ -14,7 +14,7 @@ use tenure_shared::{
     wire::{ClientMessage, Granted, Joined, ServerMessage, ServerMessages, TableRow, Wanted},
 };
 
-use super::{End, inputs::Inputs, names::Names};
+use super::{End, inputs::Inputs, names::Names, noted::Noted, watch::Watched};
 use crate::stats::{Stats, count};
 
 /// Most grants that a bot remembers for the audit.
@@ -45,8 +45,10 @@ pub(crate) struct State {
     table: Option<(u64, Arc<Names>)>,
     pub(crate) seat: Option<Seat>,
     pub(crate) inputs: Inputs,
-    /// When to move to a new connection, because the server asked for it.
+    /// When to move to a new connection, because the server asked for it, and to one of which addresses; none: to any gateway.
     pub(crate) moving: Option<Instant>,
+    pub(crate) move_to: Vec<String>,
+    pub(crate) noted: Noted,
     /// In the room on this connection.
     pub(crate) playing: bool,
     resuming: bool,
@@ -61,8 +63,8 @@ pub(crate) struct State {
     rolled_back_in: Option<Term>,
     /// One bot per room follows the state as a client would.
     view: Option<View>,
-    /// Remember grants and the count of inputs.
-    audit: bool,
+    /// Remember grants and the count of inputs, and compare frames with other bots'.
+    audit: Option<Watched>,
     pub(crate) grants: Vec<Granted>,
     pub(crate) input_count: Option<u64>,
     /// Inputs that the room refused.
@@ -70,7 +72,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(wanted: (String, String, String), inputs: Inputs, follow: bool, audit: bool) -> Self {
+    pub(crate) fn new(wanted: (String, String, String), inputs: Inputs, follow: bool, audit: Option<Watched>) -> Self {
         Self {
             wanted,
             player: None,
@@ -79,6 +81,8 @@ impl State {
             seat: None,
             inputs,
             moving: None,
+            move_to: Vec::new(),
+            noted: Noted::default(),
             playing: false,
             resuming: false,
             opened: Instant::now(),
@@ -98,7 +102,7 @@ impl State {
     /// A connection begins: the first message.
     pub(crate) fn hello(&mut self, now: Instant) -> Vec<u8> {
         (self.opened, self.playing, self.fresh, self.moving) = (now, false, true, None);
-        self.reconnected = true;
+        (self.reconnected, self.noted.moved) = (true, false);
         let table = self.table.as_ref().map(|(hash, _)| *hash);
         encoded(&ClientMessage::Hello { protocol: PROTOCOL, token: self.token.as_deref(), table })
     }
@@ -147,6 +151,8 @@ impl State {
     ) -> Result<(), End> {
         match message {
             ServerMessage::Frame { term, tick, ops } => {
+                let differs = self.audit.as_ref().is_some_and(|others| others.differs((term, tick), ops));
+                stats.counters.frames_differ += u64::from(differs);
                 self.frame((term, tick), false, now, stats);
                 self.follow(stats, out, |view| view.apply(ops));
             }
@@ -187,13 +193,17 @@ impl State {
             }
             ServerMessage::Granted(granted) => {
                 stats.counters.grants += 1;
-                if self.audit && self.grants.len() < GRANTS {
+                if self.audit.is_some() && self.grants.len() < GRANTS {
                     self.grants.push(granted);
                 }
             }
-            ServerMessage::Move { after, .. } => self.moving = Some(now + Duration::from_millis(u64::from(after))),
+            ServerMessage::Move { urls, after } => {
+                self.moving = Some(now + Duration::from_millis(u64::from(after)));
+                self.move_to = urls.into_iter().map(ToOwned::to_owned).collect();
+            }
             ServerMessage::RolledBack { term, .. } => {
                 stats.counters.rolled_back += 1;
+                self.noted.rolled_back(term, stats);
                 stats.counters.rolled_back_again += u64::from(self.rolled_back_in.replace(term) == Some(term));
             }
             ServerMessage::Refused { code, .. } => {
@@ -202,7 +212,12 @@ impl State {
                 count(&mut stats.refusals, code);
             }
             ServerMessage::Left { .. } => return Err(End::Left),
-            ServerMessage::Message { .. } | ServerMessage::Reply { .. } | ServerMessage::Pong { .. } => {}
+            ServerMessage::Message { kind, payload } => {
+                if self.seat.as_ref().is_some_and(|seat| seat.names.beat == Some(kind)) {
+                    self.noted.beat(payload, stats);
+                }
+            }
+            ServerMessage::Reply { .. } | ServerMessage::Pong { .. } => {}
         }
         Ok(())
     }
@@ -261,7 +276,9 @@ impl State {
         self.seat = Some(Seat { room: joined.room, session: joined.session, names, period, shown, resumes });
         self.playing = true;
         self.inputs.start(now);
-        if let Some(dropped) = self.dropped.take() {
+        if self.noted.moved {
+            stats.counters.moves += 1;
+        } else if let Some(dropped) = self.dropped.take() {
             stats.counters.resumes += u64::from(self.resuming);
             stats.resume_time.record(now.saturating_duration_since(dropped));
         } else {
@@ -309,8 +326,13 @@ impl State {
         if let Some(last) = self.last_frame.filter(|_| stats.measuring) {
             let gap = now.saturating_duration_since(last);
             stats.pauses.record(gap);
-            if term != this.0 && !self.reconnected {
+            let (beyond, changed) = (gap.saturating_sub(seat.period), term != this.0 && term.0 > 0);
+            if changed && !self.reconnected {
                 stats.terms.record(gap);
+                self.noted.switch(this.0, now, beyond, stats);
+            }
+            if self.reconnected && self.noted.moved {
+                stats.moved.record(beyond);
             }
             if !self.fresh {
                 let expected = seat.period.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX));
@@ -318,9 +340,12 @@ impl State {
             }
         }
         stats.counters.terms_begun += u64::from(term != this.0 && term.0 > 0);
-        self.reconnected = false;
+        (self.reconnected, self.noted.moved) = (false, false);
         seat.shown = this;
         self.last_frame = Some(now);
+        if let Some(others) = &self.audit {
+            others.heard(now);
+        }
         self.fresh = false;
     }
 
@@ -335,7 +360,7 @@ impl State {
     }
 
     fn private(&mut self, ops: &[u8], stats: &mut Stats) {
-        let Some(seat) = self.seat.as_ref().filter(|_| self.audit) else { return };
+        let Some(seat) = self.seat.as_ref().filter(|_| self.audit.is_some()) else { return };
         match seat.names.input_count(ops) {
             Ok(Some(count)) => self.input_count = Some(count),
             Ok(None) => {}

@@ -9,7 +9,7 @@ use tenure_shared::{
     wire::{ClientMessages, Space, TableRow, Welcome, table_hash, write_frame, write_tail},
 };
 
-use super::*;
+use super::{super::watch::Watch, *};
 
 const PERIOD: Duration = Duration::from_millis(100);
 
@@ -56,7 +56,8 @@ impl Test {
     fn new() -> Self {
         let start = Instant::now();
         let wanted = ("arena".to_owned(), "local".to_owned(), "load-0".to_owned());
-        let state = State::new(wanted, Inputs::new(Some(PERIOD), Duration::ZERO, start), false, true);
+        let state =
+            State::new(wanted, Inputs::new(Some(PERIOD), Duration::ZERO, start), false, Some(Watch::new(1, 1).of(0)));
         let stats = Stats { measuring: true, ..Stats::default() };
         Self { state, stats, start }
     }
@@ -198,4 +199,22 @@ fn a_move_is_made_when_the_server_wants_it() {
     assert_eq!(test.state.moving, Some(test.start + Duration::from_millis(41)));
     test.state.hello(test.start);
     assert_eq!(test.state.moving, None);
+}
+
+#[test]
+fn the_pause_of_a_change_of_owners_is_what_it_takes_beyond_a_tick() {
+    let mut test = Test::seated();
+    for (ms, term, tick) in [(0, 5, 11), (50, 5, 12), (180, 7, 13), (230, 7, 14)] {
+        test.at(ms, &frame(term, tick)).expect("frame");
+    }
+    let seen: Vec<_> = test.stats.switches.iter().map(|switch| (switch.term, switch.beyond.as_millis())).collect();
+    assert_eq!(seen, [(7, 80)]);
+    // On another connection, which the server asked for, it is no change of owners.
+    test.state.hello(test.start);
+    test.state.noted.moved = true;
+    test.at(240, &joined(1)).expect("joined");
+    test.at(300, &frame(8, 15)).expect("frame");
+    test.at(350, &frame(8, 16)).expect("frame");
+    assert_eq!((test.stats.counters.moves, test.stats.counters.resumes, test.stats.switches.len()), (1, 0, 1));
+    assert_eq!((test.stats.moved.count(), test.stats.moved.max_ms().round()), (1, 20.0));
 }

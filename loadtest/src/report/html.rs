@@ -55,9 +55,36 @@ pub(super) fn page(figures: &Value) -> String {
         ("More", "more"),
     ] {
         let rows = figures[key].as_object().into_iter().flatten();
-        table(&mut out, title, rows.map(|(name, value)| (escape(name), text(value))));
+        // What stands in a table of its own is not told twice.
+        let plain = rows.filter(|(name, _)| *name != "plot" || figures["more"]["plot"]["timeline"].is_null());
+        table(&mut out, title, plain.map(|(name, value)| (escape(name), text(value))));
     }
+    let plot = figures["more"]["plot"].as_object().into_iter().flatten().filter(|(name, _)| *name != "timeline");
+    table(&mut out, "What was done, and what it took", plot.map(|(name, value)| (escape(name), text(value))));
+    moves(&mut out, &figures["more"]["plot"]["timeline"]);
     out + "</html>\n"
+}
+
+/// Changes of owners, where a run saw any: how long each took over time, and one line for each.
+fn moves(out: &mut String, timeline: &Value) {
+    let Some(rows) = timeline.as_array().filter(|rows| !rows.is_empty()) else { return };
+    let points = |kind: &str| -> Vec<(f64, f64)> {
+        let of = rows.iter().filter(|row| row["kind"] == kind);
+        of.filter_map(|row| Some((row["at_s"].as_f64()?, row["pause_max_ms"].as_f64()?))).collect()
+    };
+    let lines = ["planned", "disturbed", "takeover"].map(|name| Line { name, points: points(name) });
+    *out += &chart("Pause of each move beyond a tick, worst bot of the room", "ms", &lines);
+    let row = |row: &Value| {
+        let what = ["at_s", "room", "shard"].map(|key| text(&row[key]));
+        let [at, room, shard] = what;
+        let [from, to, kind] = ["from", "to", "kind"].map(|key| text(&row[key]));
+        let [p50, max, seen] = ["pause_p50_ms", "pause_max_ms", "seen_by"].map(|key| text(&row[key]));
+        (
+            format!("{at} s"),
+            format!("{room} (shard {shard}): {from} to {to}, {kind}; p50 {p50} ms, max {max} ms, seen by {seen}"),
+        )
+    };
+    table(out, "Moves", rows.iter().map(row));
 }
 
 fn table(out: &mut String, title: &str, rows: impl Iterator<Item = (String, String)>) {
@@ -103,10 +130,14 @@ mod tests {
             "scenario": "play", "result": "FAIL", "players": 7,
             "checks": [{"name": "p99", "found": "9 ms", "bound": "at most 5 ms", "holds": false}],
             "drops": {"<script>": 3},
+            "more": {"plot": {"replaced": 3, "timeline": [
+                {"at_s": 2.5, "room": "load-7", "shard": 9, "from": "node-1", "to": "<b>", "kind": "planned", "pause_p50_ms": 3.0,
+                 "pause_max_ms": 44.0, "seen_by": 4}]}},
             "seconds": [{"at": 1.0, "p50_ms": 20.0, "p99_ms": 40.0}],
         }));
         assert!(page.contains("class=\"FAIL\"") && page.contains("9 ms (at most 5 ms): FAILED"));
         assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"));
         assert!(page.contains("<polyline"));
+        assert!(page.contains("load-7 (shard 9): node-1 to &lt;b&gt;, planned") && page.contains("Pause of each move"));
     }
 }

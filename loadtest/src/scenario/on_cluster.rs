@@ -12,6 +12,7 @@ use crate::{
     child::scratch,
     cluster::Cluster,
     fleet::Counts,
+    redis::Kind,
     report,
     run::{self, Outcome, Setup},
     verdict::{self, Verdict},
@@ -19,11 +20,29 @@ use crate::{
 
 /// What is done to the cluster while bots play, and how it is judged.
 pub(super) trait Plot {
+    /// The store that the cluster has.
+    fn store(&self) -> Kind {
+        Kind::Always
+    }
+
+    /// Whether the store forgets what it acknowledged: then the weaker promises of such a store are audited.
+    fn forgets(&self) -> bool {
+        false
+    }
+
     /// Does it; afterwards all members run.
     async fn disturb(&mut self, args: &RunArgs, cluster: &mut Cluster, counts: &Counts) -> anyhow::Result<()>;
 
     /// Adds the checks of its own.
     fn check(&self, outcome: &Outcome, verdict: &mut Verdict);
+
+    /// Whether a socket that closes is no fault of the cluster.
+    fn sockets_may_close(&self) -> bool {
+        false
+    }
+
+    /// Adds checks of what the audit has found.
+    fn audited(&self, _outcome: &Outcome, _audit: &Audit, _verdict: &mut Verdict) {}
 
     /// One line for people, and figures for programs.
     fn told(&self) -> (String, Value);
@@ -45,7 +64,7 @@ pub(super) async fn run(args: &RunArgs, name: &str, plot: &mut impl Plot) -> any
 }
 
 async fn play(args: &RunArgs, name: &str, program: &Path, folder: &Path, plot: &mut impl Plot) -> anyhow::Result<u8> {
-    let mut cluster = Cluster::start(args, program, folder).await?;
+    let mut cluster = Cluster::start(args, plot.store(), program, folder).await?;
     let mut targets = cluster.targets().await?;
     let first = targets.remove(0);
     let args = RunArgs { url: first.url.clone(), ready_file: None, ..args.clone() };
@@ -65,13 +84,15 @@ async fn play(args: &RunArgs, name: &str, program: &Path, folder: &Path, plot: &
     let outcome = outcome?;
     bar.finish_and_clear();
 
-    let mut audit = Audit::default();
+    let mut audit = Audit::new(plot.forgets());
     let mut verdict = verdict::judge(&args.bounds, &outcome);
     // The audit holds on a busy machine too; only what this machine failed to do makes it void.
     verdict.invalid.retain(|why| why.contains("on this machine itself"));
     check_bots(&args, &outcome, &mut audit, &mut verdict);
     let (stats, counters) = (&outcome.stats, &outcome.stats.counters);
-    verdict.check("sockets closed", stats.drop_count() == 0, stats.drop_count(), 0);
+    if !plot.sockets_may_close() {
+        verdict.check("sockets closed", stats.drop_count() == 0, stats.drop_count(), 0);
+    }
     let again = counters.rolled_back_again;
     verdict.check("rollbacks told twice", again == 0, again, 0);
     plot.check(&outcome, &mut verdict);
@@ -79,15 +100,17 @@ async fn play(args: &RunArgs, name: &str, program: &Path, folder: &Path, plot: &
     check_ledgers(asked, &outcome.records, &mut audit).await?;
     check_history(asked, &mut verdict).await?;
     audit.conclude(&mut verdict);
+    plot.audited(&outcome, &audit, &mut verdict);
     let bad = cluster.stop().await?;
     verdict.check("members that SIGTERM did not end with 0", bad.is_empty(), format!("{bad:?}"), "none");
     let (line, figures) = plot.told();
+    let store = plot.store().name();
     report::say(&format!(
-        "  {line}; appendfsync always; {} inputs, {} grants shown, {} ledger lines audited",
+        "  {line}; {store}; {} inputs, {} grants shown, {} ledger lines audited",
         audit.inputs, audit.grants, audit.lines,
     ));
     let more = json!({
-        "nodes": args.nodes, "gateways": args.gateways, "appendfsync": "always", "audit": audit.json(), "plot": figures,
+        "nodes": args.nodes, "gateways": args.gateways, "store": store, "audit": audit.json(), "plot": figures,
     });
     report::publish(&args, name, &outcome, &verdict, &more)?;
     Ok(verdict.exit_code())

@@ -1,13 +1,20 @@
 //! Room nodes are killed, stopped and cut off, and the store goes away, while bots play: rooms are back in time, nothing is lost or doubled.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::on_cluster::{self, Plot};
-use crate::{args::RunArgs, cluster::Cluster, fleet::Counts, run::Outcome, stats::Times, verdict::Verdict};
+use crate::{
+    args::RunArgs,
+    cluster::{Cluster, gateway_name},
+    fleet::Counts,
+    run::Outcome,
+    stats::Times,
+    verdict::Verdict,
+};
 
 /// The lease of the default configuration, and how long after its end rooms must tick again.
 const LEASE: Duration = Duration::from_secs(3);
@@ -41,6 +48,8 @@ struct Faults {
     between_terms: Times,
     /// Rollbacks announced, and connections lost, while only the store was away: none may be.
     in_outages: (u64, u64),
+    /// Terms that began while one gateway could not reach one node: none may, since the owner lives.
+    begun_in_cuts: u64,
 }
 
 impl Faults {
@@ -81,21 +90,26 @@ impl Plot for Faults {
         for _ in 0..args.cuts {
             let nth = rng.random_range(0..cluster.nodes.len());
             let Some(member) = cluster.nodes.get(nth) else { continue };
-            // In turn the store and the gateways cannot be reached from it, and everybody else can.
-            let proxy = if self.cuts.is_multiple_of(2) { &member.store } else { &member.links };
-            proxy.hold(true);
+            let begun = counts.terms_begun();
+            // In turn the store, the gateways and one gateway cannot be reached from it, and everybody else can.
+            let which = self.cuts % 3;
+            match which {
+                0 => member.store.hold(true),
+                1 => member.links.hold(true),
+                _ => member.links.hold_gateway(&gateway_name(rng.random_range(1..=args.gateways))),
+            }
             sleep(STOPPED).await;
-            proxy.hold(false);
+            member.store.hold(false);
+            member.links.hold(false);
             self.cuts += 1;
             sleep(BETWEEN).await;
+            if which == 2 {
+                self.begun_in_cuts += counts.terms_begun() - begun;
+            }
         }
         for _ in 0..args.outages {
             let before = counts.totals();
-            cluster.redis.pause(true)?;
-            let begin = Instant::now();
-            sleep(OUTAGE).await;
-            cluster.redis.pause(false)?;
-            anyhow::ensure!(begin.elapsed() < OUTAGE * 2, "the outage took {:?}", begin.elapsed());
+            cluster.redis.stand_still(OUTAGE).await?;
             sleep(BETWEEN + LEASE).await;
             self.note_outage(before, counts);
             self.outages += 1;
@@ -125,6 +139,10 @@ impl Plot for Faults {
             let begun = outcome.stats.counters.terms_begun;
             verdict.check("terms that began", begun > 0, begun, "some");
         }
+        if self.cuts > 2 {
+            let begun = self.begun_in_cuts;
+            verdict.check("terms that began while one gateway was cut off", begun == 0, begun, 0);
+        }
         if self.outages + self.restarts > 0 {
             let (back, lost) = self.in_outages;
             verdict.check("rollbacks while the store was away", back == 0, back, 0);
@@ -133,7 +151,7 @@ impl Plot for Faults {
     }
 
     fn told(&self) -> (String, Value) {
-        let Self { kills, stops, cuts, outages, restarts, between_terms, in_outages: _ } = self;
+        let Self { kills, stops, cuts, outages, restarts, between_terms, .. } = self;
         let line = format!(
             "{kills} kills, {stops} stops and {cuts} cuts of {} s, {outages} outages of {} s, {restarts} kills of the store",
             STOPPED.as_secs(),

@@ -14,14 +14,14 @@ use crate::{
 };
 
 /// A baseline on a thread of its own, until the test's process ends: its address.
-fn serve(cut_after: Option<u64>) -> String {
+fn serve(ends: baseline::Ends) -> String {
     let (found, address) = std::sync::mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("port");
             found.send(listener.local_addr().expect("address")).expect("the test waits");
-            baseline::serve(listener, cut_after, Default::default()).await
+            baseline::serve(listener, ends, Default::default()).await
         })
     });
     format!("ws://{}/ws", address.recv().expect("address"))
@@ -41,7 +41,10 @@ async fn outcome(args: &RunArgs, audit: bool) -> run::Outcome {
 
 #[tokio::test]
 async fn bots_play_measure_and_leave() {
-    let args = args(&serve(None), &["--players", "12", "--rooms", "3", "--duration", "1s", "--input-rate", "20"]);
+    let args = args(
+        &serve(Default::default()),
+        &["--players", "12", "--rooms", "3", "--duration", "1s", "--input-rate", "20"],
+    );
     let outcome = outcome(&args, false).await;
     let counters = &outcome.stats.counters;
     assert_eq!((counters.joins, outcome.rooms, outcome.seconds.len()), (12, 3, 1));
@@ -56,7 +59,7 @@ async fn bots_play_measure_and_leave() {
 #[tokio::test]
 async fn bots_that_are_cut_off_resume_and_no_input_is_lost_or_doubled() {
     let more = ["--players", "8", "--rooms", "2", "--duration", "2s", "--input-rate", "20"];
-    let args = args(&serve(Some(15)), &more);
+    let args = args(&serve(baseline::Ends { cut_after: Some(15), ..Default::default() }), &more);
     let outcome = outcome(&args, true).await;
     let counters = &outcome.stats.counters;
     assert!(counters.resumes >= 8 && outcome.stats.drop_count() >= 8, "{counters:?}");
@@ -66,6 +69,22 @@ async fn bots_that_are_cut_off_resume_and_no_input_is_lost_or_doubled() {
     assert_eq!((verdict.exit_code(), outcome.records.len()), (0, 8), "{verdict:?}");
     assert!(audit.inputs >= 8 * 20, "{}", audit.inputs);
     assert!(counters.seats_lost == 0 && counters.wanted_saved == 0, "{counters:?}");
+}
+
+#[tokio::test]
+async fn bots_that_are_asked_to_move_take_the_seat_anew_before_they_let_the_old_socket_go() {
+    let more = ["--players", "8", "--rooms", "2", "--duration", "2s", "--input-rate", "20"];
+    let args = args(&serve(baseline::Ends { move_after: Some(15), ..Default::default() }), &more);
+    let outcome = outcome(&args, true).await;
+    let counters = &outcome.stats.counters;
+    assert!(counters.moves >= 8, "{counters:?}");
+    assert_eq!((outcome.stats.drop_count(), counters.resumes), (0, 0), "{:?}", outcome.stats.drops);
+    assert_eq!((counters.joins, outcome.stats.playing, counters.seats_lost), (8, 0, 0), "{counters:?}");
+    assert!(outcome.stats.moved.count() >= 8);
+    let (mut audit, mut verdict) = (Audit::default(), Verdict::default());
+    outcome.records.iter().for_each(|record| audit.inputs(record));
+    audit.conclude(&mut verdict);
+    assert_eq!((verdict.exit_code(), outcome.records.len()), (0, 8), "{verdict:?}");
 }
 
 /// A baseline that dies like a killed process: all sockets are gone at once, what was not saved is forgotten.
@@ -85,7 +104,7 @@ impl Mortal {
         let rooms = saves.clone();
         runtime.spawn(async move {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            baseline::serve(listener, None, rooms).await
+            baseline::serve(listener, Default::default(), rooms).await
         });
         Self { saves, address, runtime: Some(runtime) }
     }
@@ -147,7 +166,7 @@ async fn a_server_that_dies_and_forgets_gets_every_input_again_and_once() {
 
 #[tokio::test]
 async fn what_cannot_run_is_told_apart_from_a_bad_run() {
-    let url = serve(None);
+    let url = serve(Default::default());
     let args = args(&url, &["--players", "2"]);
     let refused = |args: RunArgs| async move { Setup::new(&args, 0).await.expect_err("refused").to_string() };
     let http = refused(RunArgs { url: "http://127.0.0.1/ws".into(), ..args.clone() }).await;
@@ -158,7 +177,7 @@ async fn what_cannot_run_is_told_apart_from_a_bad_run() {
 
 #[tokio::test]
 async fn attacks_end_as_expected_where_the_baseline_checks() {
-    let url = serve(None);
+    let url = serve(Default::default());
     let target = crate::net::Target::resolve(&url).await.expect("address");
     let horde = Horde::start(&target, "arena", "local", 1, 23).expect("thread");
     let wanted = ["text message", "false lengths", "bad UTF-8", "claims 2^32 bytes", "10 000 fragments", "no HTTP"];

@@ -34,9 +34,12 @@ pub(crate) struct Player {
     pub(crate) hat: u8,
 }
 
-#[derive(Component, Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Coin {
-    pub(crate) value: u8,
+/// What a coin is differs between the versions of this game; this is what all of them have.
+pub(crate) trait Token: Component + Copy {
+    /// A coin of this value.
+    fn worth(value: u8) -> Self;
+    /// Its value.
+    fn value(&self) -> u8;
 }
 
 /// Gold in the ledger, as last heard; only its owner sees it.

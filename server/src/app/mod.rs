@@ -1,8 +1,10 @@
 //! A node, assembled: [`App`] is what a game's `main` calls, [`Server`] is a running node for tests and tools.
 
+mod daemons;
 mod files;
 mod local;
 mod ports;
+mod proof;
 mod run;
 mod server;
 mod settings;
@@ -15,7 +17,7 @@ pub use files::open_files_wanted;
 pub use server::{Server, StartError};
 pub use stop::StopOutcome;
 
-use crate::{gateway::Assets, plugin::RoomPlugin};
+use crate::{daemon::ShardedDaemonProcess, gateway::Assets, plugin::RoomPlugin};
 
 /// A game server: its rooms and its pages.
 ///
@@ -35,18 +37,27 @@ pub struct App {
     rooms: Vec<(String, Arc<dyn RoomPlugin>)>,
     pages: Arc<dyn Assets>,
     rewards: Option<(&'static str, &'static str)>,
+    daemons: Vec<ShardedDaemonProcess>,
 }
 
 impl App {
     /// An app with no rooms yet. Name and version are for people: `--help`, logs, the admin page, the members' records.
     pub fn new(name: &'static str, version: &'static str) -> Self {
-        Self { name, version, rooms: Vec::new(), pages: Arc::new(()), rewards: None }
+        Self { name, version, rooms: Vec::new(), pages: Arc::new(()), rewards: None, daemons: Vec::new() }
     }
 
     /// Adds a kind of room. A wrong registration is told at start, all mistakes at once.
     #[must_use]
     pub fn room(mut self, kind: &str, plugin: impl RoomPlugin) -> Self {
         self.rooms.push((kind.to_owned(), Arc::new(plugin)));
+        self
+    }
+
+    /// Adds a set of daemons, or a [`Singleton`](crate::daemon::Singleton): background workers that run once in the cluster
+    /// (docs/daemons.md). All nodes must agree on them.
+    #[must_use]
+    pub fn daemons(mut self, set: impl Into<ShardedDaemonProcess>) -> Self {
+        self.daemons.push(set.into());
         self
     }
 

@@ -30,8 +30,8 @@ pub(super) fn run(app: App) -> ExitCode {
 
 /// Ends the process when a tick never returns.
 pub(super) fn kill() -> Kill {
-    Box::new(|room: &str| {
-        tracing::error!(room, "a tick has not returned: the process ends with {HUNG}");
+    Box::new(|who: &str| {
+        tracing::error!(who, "a tick or a daemon has not returned: the process ends with {HUNG}");
         std::process::exit(HUNG);
     })
 }

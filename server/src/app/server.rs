@@ -9,21 +9,21 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tenure_shared::ShardId;
 
 use super::{
-    App,
+    App, daemons,
     ports::Ports,
-    settings,
+    proof, run, settings,
     source::{self, NodeSource},
 };
 use crate::{
     cli,
     config::{Config, Role},
+    daemon::{self, DaemonInbox, Daemons},
     gateway::{self, Gateway, GatewayParts},
     link::{
-        self, Address, Node,
-        net::{Dialer, LinkParts},
+        self, Address, Node, PeerInbox, Peers,
+        net::{Dialer, LinkParts, PeerDialer},
     },
     ops::{self, Addresses, AdminParts, Moves, Probe},
     ownership::Ownership,
@@ -95,6 +95,8 @@ pub(super) struct Inside {
     pub(super) ownership: Ownership,
     /// Role room.
     pub(super) host: Option<Arc<RoomHost>>,
+    /// If the game has any.
+    pub(super) daemons: Option<Daemons>,
     pub(super) book: Arc<RewardBook>,
     pub(super) probe: Probe,
     pub(super) started: Wall,
@@ -135,6 +137,8 @@ pub struct Server {
     pub(super) gateway: Option<Arc<Gateway>>,
     /// Everything but the admin port.
     pub(super) tasks: Tasks,
+    /// Where daemons run.
+    _threads: Option<Arc<daemons::Threads>>,
     /// The admin port: it ends last, since a node that goes away is asked how far it is.
     pub(super) admin: Tasks,
 }
@@ -160,7 +164,7 @@ impl Server {
         admin: &Tasks,
     ) -> Result<Self, StartError> {
         let Parts { config, clock, rng, recent, kill, store } = parts;
-        let kinds = settings::kinds(&app, &config)?;
+        let (kinds, sets) = (settings::kinds(&app, &config)?, daemons::sets(&app, &config)?);
         let book = Arc::new(settings::book(&app, &config)?);
         for warning in book.warnings().iter().map(ToString::to_string).chain(config.advice()) {
             tracing::warn!("{warning}");
@@ -178,7 +182,10 @@ impl Server {
             },
         };
         let ports = Ports::bind(&config).await?;
-        let info = settings::member_info(&config, &app, &ports)?;
+        let mut info = settings::member_info(&config, &app, &ports)?;
+        // Before it is a member: a node with another number of daemons has no business in this cluster.
+        daemon::agree(&store, &sets).await?;
+        info.roles.extend(daemon::roles(&sets));
         let own: Address = info.link.as_str().into();
         let lease = settings::ownership(&config);
         let ownership = Ownership::start(store.clone(), clock.clone(), rng.clone(), lease, info, tasks).await?;
@@ -199,6 +206,19 @@ impl Server {
         } else {
             None
         };
+        let later = Arc::<daemons::Later>::default();
+        let start = daemons::Start {
+            config: &config,
+            store: &store,
+            ownership: &ownership,
+            clock: &clock,
+            rng: &rng,
+            tasks,
+            host: host.as_ref(),
+            peers: ports.link().map(|_| (later.clone() as Arc<dyn Peers>, own.clone())),
+            kill: run::kill(),
+        };
+        let (daemons, threads) = daemons::start(sets, start)?.unzip();
         let (every, fresh) = (config.lease.heartbeat, config.lease.ttl);
         let lasts = fresh.saturating_sub(config.lease.margin);
         let (owned, rooms, now) = (ownership.clone(), host.as_ref().map(Arc::downgrade), clock.clone());
@@ -208,11 +228,10 @@ impl Server {
             Box::pin(async move {
                 match rooms.and_then(|rooms| rooms.upgrade()) {
                     Some(rooms) if !owned.shards().is_empty() => rooms.prove(every).await,
-                    // Without shards there is no fence to write under. Its heartbeats are writes, and the read goes behind the writes of
-                    // sessions, not past them.
+                    // Without shards there is no fence to write under.
                     _ => {
-                        reads.completed(ShardId(0), 1).await.ok()?;
-                        owned.held_until(now).map(|until| until.before(lasts))
+                        let beat = owned.held_until(now).map(|until| until.before(lasts))?;
+                        proof::write(&reads).await.map(|()| now.min(beat))
                     }
                 }
             })
@@ -225,6 +244,7 @@ impl Server {
             store: store.clone(),
             ownership: ownership.clone(),
             host: host.clone(),
+            daemons,
             book,
             probe,
             started: clock.wall(),
@@ -240,7 +260,10 @@ impl Server {
         source::watch_moves(&inside, tasks);
         let links = settings::links(&inside, &rng, tasks);
         if let (Some(listener), Some(host)) = (ports.link, &host) {
-            let parts = LinkParts { listener, node: host.clone(), common: links.clone() };
+            later.set(Arc::new(PeerDialer::new(links.clone())));
+            let inbox = inside.daemons.clone().map(|daemons| DaemonInbox::new(daemons, tasks.clone()));
+            let inbox = inbox.map(|inbox| Arc::new(inbox) as Arc<dyn PeerInbox>);
+            let parts = LinkParts { listener, node: host.clone(), inbox, common: links.clone() };
             link::net::listen(parts).map_err(|error| StartError::Link(inside.config.link.listen, error))?;
         }
         let gateway = match ports.play {
@@ -279,12 +302,17 @@ impl Server {
         });
         let address = address.await.map_err(|error| StartError::Admin(inside.config.admin.listen, error))?;
         inside.addresses.lock().admin = Some(address);
-        Ok(Self { inside, gateway, tasks: tasks.clone(), admin: admin.clone() })
+        Ok(Self { inside, gateway, tasks: tasks.clone(), _threads: threads, admin: admin.clone() })
     }
 
     /// The app's name and version, for people.
     pub fn name(&self) -> &str {
         &self.inside.name
+    }
+
+    /// The cluster's daemons; `None` if the game has none.
+    pub fn daemons(&self) -> Option<&Daemons> {
+        self.inside.daemons.as_ref()
     }
 
     /// Where it listens.

@@ -6,6 +6,7 @@ use tenure_shared::{IncarnationId, ShardId};
 
 use super::server::Inside;
 use crate::{
+    daemon::{self, Daemons},
     link::Directory,
     ops::{
         ClusterReport, Counts, MemberReport, OwnerReport, Readiness, RoomReport, ScheduleReport, ShardReport, Source,
@@ -110,6 +111,7 @@ impl Source for NodeSource {
             owners: owners.collect(),
             ownerless: Vec::new(),
             moves: inside.moves.newest(),
+            daemons: inside.daemons.as_ref().map(Daemons::status).unwrap_or_default(),
         };
         report.counted()
     }
@@ -146,7 +148,7 @@ fn member_report(member: &Member, me: Option<&IncarnationId>, now: Wall) -> Memb
         incarnation: member.incarnation.to_string(),
         this: Some(&member.incarnation) == me,
         status: word(member.status),
-        roles: info.roles.clone(),
+        roles: info.roles.iter().filter(|word| !word.starts_with(daemon::ROLE_PREFIX)).cloned().collect(),
         version: info.version.clone(),
         revision: info.revision,
         link: info.link.clone(),

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! not ready, /ws 503, members see draining
+//!   ├ daemons move to other nodes
 //!   ├ shards move to other nodes, several at a time       while there is a node that takes them and time to save the rest
 //!   └ the gateway serves on for drain.endpoint_lag        while load balancers may still send to it: only if there is another gateway
 //! clients move to other gateways (`move`)                 if there are any; they have their seats there before they leave
@@ -80,6 +81,9 @@ impl Server {
         let times = Times::new(clock.now(), lag, drain.shutdown_grace, moves);
         tracing::info!(phase = "draining", ?lag, grace = ?drain.shutdown_grace, sockets = inside.sockets(), shards = inside.ownership.shards().len(), "stopping");
         inside.ownership.drain().await;
+        if let Some(daemons) = &inside.daemons {
+            daemons.drain().await;
+        }
         let left = self.give(times.give).await;
         if let Some(gateway) = self.gateway.as_ref().filter(|_| moves) {
             tracing::info!(phase = "serving on", left = ?times.lag.since(clock.now()), sockets = inside.sockets(), "draining");
@@ -94,6 +98,13 @@ impl Server {
             Some(host) => host.stop(times.save).await,
             None => StopReport::default(),
         };
+        if let Some(daemons) = &inside.daemons {
+            let rest = times.end.since(clock.now()).min(LAST_STEPS);
+            tokio::select! {
+                () = daemons.leave() => {}
+                () = clock.sleep(rest) => tracing::warn!("not every daemon has stopped in time: their claims end with the lease"),
+            }
+        }
         let mut cut_off = 0;
         if let Some(gateway) = &self.gateway {
             let farewell = if self.others(Role::Gateway) { Farewell::Elsewhere } else { Farewell::ComeBack };

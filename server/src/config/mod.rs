@@ -18,8 +18,8 @@ pub use load::{DEFAULTS, DEFAULTS_FILE, Errors, Sources, VARIABLE_PREFIX};
 pub use network::Network;
 pub use secret::{Secret, Secrets};
 pub use sections::{
-    AdminConfig, DrainConfig, HandoffConfig, LeaseConfig, LedgerConfig, LinkConfig, LogConfig, LogFormat, NodeConfig,
-    RewardsConfig, Role, RoomConfig, ShardsConfig, StoreConfig,
+    AdminConfig, DaemonsConfig, DrainConfig, HandoffConfig, LeaseConfig, LedgerConfig, LinkConfig, LogConfig,
+    LogFormat, NodeConfig, RewardsConfig, Role, RoomConfig, ShardsConfig, StoreConfig,
 };
 
 /// Everything that can be configured. Made only by [`Config::load`], so that a value here is in its range and agrees with the others.
@@ -47,6 +47,8 @@ pub struct Config {
     pub ledger: LedgerConfig,
     /// `[handoff]`: planned moves between nodes.
     pub handoff: HandoffConfig,
+    /// `[daemons]`: background workers of the cluster.
+    pub daemons: DaemonsConfig,
     /// `[drain]`: how a node goes away.
     pub drain: DrainConfig,
     /// `[log]`: logs.
@@ -70,6 +72,7 @@ impl Config {
             RewardsConfig::KEYS,
             LedgerConfig::KEYS,
             HandoffConfig::KEYS,
+            DaemonsConfig::KEYS,
             DrainConfig::KEYS,
             LogConfig::KEYS,
         ]
@@ -91,6 +94,7 @@ impl Config {
         let rewards = RewardsConfig::read(reader);
         let ledger = LedgerConfig::read(reader);
         let handoff = HandoffConfig::read(reader);
+        let daemons = DaemonsConfig::read(reader);
         let drain = DrainConfig::read(reader);
         let log = LogConfig::read(reader);
         Some(Self {
@@ -105,6 +109,7 @@ impl Config {
             rewards: rewards?,
             ledger: ledger?,
             handoff: handoff?,
+            daemons: daemons?,
             drain: drain?,
             log: log?,
             secrets: Secrets::default(),

@@ -190,6 +190,18 @@ pub(super) fn texts(most: usize) -> Rule<Vec<String>> {
     Rule::new(format!("a list of at most {most} texts"), move |raw| items(raw).filter(|list| list.len() <= most))
 }
 
+/// A list of at most `most` labels of at most `bytes` characters, each once.
+pub(super) fn labels(most: usize, bytes: usize) -> Rule<Vec<String>> {
+    let expected = format!("a list of at most {most} different words of [a-z0-9_-], each of 1 to {bytes} characters");
+    Rule::new(expected, move |raw| {
+        let list = items(raw).filter(|list| list.len() <= most)?;
+        let fits = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'_' | b'-');
+        let plain = |item: &String| (1..=bytes).contains(&item.len()) && item.bytes().all(fits);
+        let once = list.iter().enumerate().all(|(at, item)| !list[..at].contains(item));
+        (once && list.iter().all(plain)).then_some(list)
+    })
+}
+
 /// A list of at most `most` addresses or networks.
 pub(super) fn networks(most: usize) -> Rule<Vec<Network>> {
     let expected = format!("a list of at most {most} IP addresses or networks like \"10.0.0.0/8\"");

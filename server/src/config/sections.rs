@@ -4,8 +4,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::{
     rule::{
-        DAY, HOUR, KIB, MIB, MINUTE, SECOND, duration, label, listen, log_filter, ms, number, one_of, optional_path,
-        optional_text, path, size, some_of, store_url, switch,
+        DAY, HOUR, KIB, MIB, MINUTE, SECOND, duration, label, labels, listen, log_filter, ms, number, one_of,
+        optional_path, optional_text, path, size, some_of, store_url, switch,
     },
     section::section,
 };
@@ -220,6 +220,14 @@ section! {
         hold_ttl: Duration = duration(ms(100)..=10 * MINUTE);
         /// Deadline of each step.
         step_deadline: Duration = duration(ms(50)..=10 * MINUTE);
+    }
+}
+
+section! {
+    /// Background workers of the cluster.
+    DaemonsConfig in "daemons" {
+        /// Regions that have a coordinator.
+        regions: Vec<String> = labels(32, 32);
     }
 }
 

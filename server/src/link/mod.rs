@@ -7,10 +7,12 @@
 mod directory;
 mod message;
 pub mod net;
+mod peer;
 mod sole;
 
 pub use directory::{Address, Dial, Directory, Owner};
 pub use message::*;
+pub use peer::*;
 pub use sole::Sole;
 
 use crate::runtime::mailbox::Refused;

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tenure_shared::{IncarnationId, ShardId, Term};
 
-use crate::runtime::Wall;
+use crate::{daemon::SetStatus, runtime::Wall};
 
 /// Moves that are kept; an older one is in the store's history.
 pub const MOVES_KEPT: usize = 200;
@@ -89,6 +89,9 @@ pub struct ClusterReport {
     pub ownerless: Vec<ShardId>,
     /// What changed hands lately, newest first.
     pub moves: Vec<MoveReport>,
+    /// Sets of daemons that this node's build has.
+    #[serde(default)]
+    pub daemons: Vec<SetStatus>,
 }
 
 impl ClusterReport {

@@ -21,6 +21,9 @@ pub struct HistoryReport {
     pub shards: u32,
     /// Changes of ownership looked at.
     pub changes: u64,
+    /// Of these, shards that went from one owner to another.
+    #[serde(default)]
+    pub moves: u64,
     /// Completed work items looked at.
     pub completed: u64,
     /// What is wrong; empty is good.
@@ -44,6 +47,7 @@ pub async fn check_history(store: &Store, shards: u32) -> Result<HistoryReport, 
         let Some(done) = calls.join_next().await else { break };
         let one = done.map_err(|error| Error::Broken(format!("reading a history ended: {error}")))??;
         report.changes += one.changes;
+        report.moves += one.moves;
         report.completed += one.completed;
         found.insert(one.shard, one.problems);
     }
@@ -54,6 +58,7 @@ pub async fn check_history(store: &Store, shards: u32) -> Result<HistoryReport, 
 struct OneShard {
     shard: ShardId,
     changes: u64,
+    moves: u64,
     completed: u64,
     problems: Vec<String>,
 }
@@ -64,7 +69,14 @@ async fn check_shard(store: Store, shard: ShardId) -> Result<OneShard, Error> {
     let completed = store.completed(shard, COMPLETED).await?;
     let mut problems = check_owners(&key, &history);
     problems.extend(check_completed(&completed));
-    Ok(OneShard { shard, changes: history.len() as u64, completed: completed.len() as u64, problems })
+    let (changes, moves) = (history.len() as u64, moves(&history));
+    Ok(OneShard { shard, changes, moves, completed: completed.len() as u64, problems })
+}
+
+/// How often it went from one owner to another: who acquires again what it held, released or not, is the same one.
+fn moves(history: &[HistoryEntry]) -> u64 {
+    let owners: Vec<&IncarnationId> = history.iter().filter_map(|entry| entry.owner.as_ref()).collect();
+    owners.windows(2).filter(|pair| pair.first() != pair.last()).count() as u64
 }
 
 fn check_owners(key: &Key, history: &[HistoryEntry]) -> Vec<String> {
@@ -124,6 +136,8 @@ mod tests {
         let key = Key::shard(ShardId(3));
         let good = [entry(1, Some("a#1")), entry(1, None), entry(2, Some("b#1")), entry(7, Some("a#2"))];
         assert_eq!(check_owners(&key, &good), Vec::<String>::new());
+        assert_eq!(moves(&good), 2);
+        assert_eq!(moves(&[entry(1, Some("a#1")), entry(1, None), entry(2, Some("a#1")), entry(2, None)]), 0);
         let twice = check_owners(&key, &[entry(5, Some("a#1")), entry(5, Some("b#1"))]);
         assert_eq!(twice.len(), 2);
         assert!(twice[1].contains("shard/3: term 5 has two owners, a#1 and b#1"), "{twice:?}");

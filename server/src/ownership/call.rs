@@ -129,6 +129,20 @@ impl Caller {
                     Err(error) => failed(Call::Release(shard), &error),
                 }
             }
+            Effect::Transfer { shard, incarnation, term, to, package, manifest, floor } => {
+                let fence = Fence::new(Key::shard(shard), incarnation, term);
+                match self.ask(Command::Transfer { fence, to: to.clone(), package, manifest, floor }).await {
+                    Ok(Reply::Granted(new)) => Event::Given { shard, term, to, new },
+                    Ok(reply) => {
+                        tracing::error!(%shard, ?reply, "an answer of another verb came to a transfer");
+                        Event::NotGiven { shard, term }
+                    }
+                    Err(error) => {
+                        tracing::warn!(%shard, %to, %error, "a shard could not be transferred: its claim is asked for anew");
+                        Event::NotGiven { shard, term }
+                    }
+                }
+            }
             Effect::Publish { shard, incarnation, term } => {
                 let fence = Fence::new(Key::shard(shard), incarnation, term);
                 match self.ask(Command::Publish { fence }).await {

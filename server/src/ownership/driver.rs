@@ -1,14 +1,15 @@
 //! The driver: sends heartbeats and keeps the claims, on an OS thread of its own; it alone runs the step machine.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeSet, VecDeque},
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
+    time::Duration,
 };
 
-use tenure_shared::{IncarnationId, ShardId};
-use tokio::{sync::oneshot, task::JoinSet};
+use tenure_shared::IncarnationId;
+use tokio::task::JoinSet;
 
 use super::{
     call::{Caller, constants},
@@ -17,14 +18,19 @@ use super::{
     options::{Held, LeaseThread, Options},
     state::State,
     view::{ROOM, View},
+    waiting::Waiting,
 };
 use crate::{
     runtime::{Clock, Mono, Rng, Shutdown, Tasks, mailbox, tasks::Kind},
     store::{Error, Fence, Key, MemberInfo, Status, Store},
 };
 
+/// Microseconds by which a term may lie above the store's clock as this node knows it.
+const TERM_SLACK: u64 = 10_000_000;
 /// Most calls under way at once.
 const IN_FLIGHT: usize = 64;
+/// From one alarm about a store that forgot to the next.
+const ALARM_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Driver {
     store: Store,
@@ -37,12 +43,11 @@ pub(super) struct Driver {
     state: State,
     /// The handles keep it alive; the driver ends with the last of them.
     shared: Weak<Shared>,
-    /// Who waits for a release.
-    gave: BTreeMap<ShardId, Vec<oneshot::Sender<()>>>,
-    /// Who waits until a shard was looked for.
-    sought: BTreeMap<ShardId, Vec<oneshot::Sender<()>>>,
+    waiting: Waiting,
     /// Versions of zone data that were warned of.
     warned: BTreeSet<String>,
+    /// When it was last said that the store forgot something.
+    alarmed: Option<Mono>,
 }
 
 /// Tells the end: nothing is held any more, and unless it was an end on purpose the node stops.
@@ -77,8 +82,20 @@ impl Driver {
         let rooms = info.roles.iter().any(|role| role == ROOM);
         let state = State::new(options.times, options.shards, rooms, options.concurrent);
         let (times, shards, shared) = (options.times, options.shards, Arc::downgrade(shared));
-        let (gave, sought, warned) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Self { store, clock, rng, info, times, shards, stop, state, shared, gave, sought, warned }
+        Self {
+            store,
+            clock,
+            rng,
+            info,
+            times,
+            shards,
+            stop,
+            state,
+            shared,
+            waiting: Waiting::default(),
+            warned: BTreeSet::new(),
+            alarmed: None,
+        }
     }
 
     fn incarnation(&self) -> Result<IncarnationId, Error> {
@@ -182,8 +199,23 @@ impl Driver {
             Request::Fenced(shard, term) => Event::Fenced { shard, term },
             Request::Gave(shard, term, done) => {
                 metrics::counter!("tenure_shard_gives_total").increment(1);
-                self.gave.entry(shard).or_default().push(done);
+                self.waiting.for_release(shard, done);
                 Event::Gave { shard, term }
+            }
+            Request::Transfer { shard, term, to, package, manifest, done } => {
+                metrics::counter!("tenure_shard_gives_total").increment(1);
+                self.waiting.for_transfer(shard, done, &self.state);
+                Event::Transfer { shard, term, to, package, manifest }
+            }
+            Request::Expect(shard, until) => Event::Expect { shard, until },
+            Request::Transferred { shard, incarnation, term, package } => {
+                // As with terms that are seen: a wild number must not use them up. Of the store's clock this node may know a little less.
+                let most = self.state.floor().0.max(self.store.now().0).saturating_add(TERM_SLACK);
+                if term.0 > most {
+                    tracing::warn!(%shard, %term, most, "a transfer under a term that nobody can have given: not taken notice of");
+                    return Event::Wanted { shard };
+                }
+                Event::Transferred { shard, incarnation, term, package }
             }
             Request::Kept(shard, term) => Event::Kept { shard, term },
             Request::TermSeen(shard, term) => {
@@ -197,10 +229,7 @@ impl Driver {
             }
             Request::Wanted(shard) => Event::Wanted { shard },
             Request::Sought(shard, done) => {
-                let waiting = self.sought.entry(shard).or_default();
-                // Whoever gave up waiting must not add up.
-                waiting.retain(|waiting| !waiting.is_closed());
-                waiting.push(done);
+                self.waiting.for_look(shard, done);
                 Event::Wanted { shard }
             }
             Request::Refresh => Event::Refresh,
@@ -222,7 +251,9 @@ impl Driver {
             metrics::counter!("tenure_shard_takeovers_total").increment(1);
             tracing::info!(%shard, "taken over");
         }
+        let about = Waiting::before(&event);
         let effects = self.state.step(self.clock.now(), event);
+        self.waiting.after(about, &self.state);
         let after = self.state.phase();
         if before != after {
             tracing::info!(from = ?before, to = ?after, incarnation = ?self.state.incarnation(), "ownership");
@@ -235,12 +266,6 @@ impl Driver {
             tracing::info!("the store was away: what others held is left to them for one lease");
         }
         effects
-    }
-
-    /// Tells who waits for an answer of the store. Behind the publishing: they look at what is held.
-    fn answer(&mut self) {
-        answer(&mut self.gave, |shard| self.state.releases(shard));
-        answer(&mut self.sought, |shard| self.state.seeks(shard));
     }
 
     /// Shows readers what the state says; an end before anything else, a beginning after everything else.
@@ -259,6 +284,9 @@ impl Driver {
                 shared.table.store(Arc::new(table));
             }
         }
+        if touched.forgot {
+            self.forgot();
+        }
         if touched.members || touched.routes {
             self.publish_view(&shared, touched.routes);
         }
@@ -268,14 +296,28 @@ impl Driver {
         if (changed && told) || (!told && self.state.phase() == Phase::Owning) {
             shared.changes.send_modify(|count| *count += 1);
         }
-        self.answer();
+        self.waiting.answer(&self.state);
+    }
+
+    /// The alarm of a store that lost what it had acknowledged: once in a while, however many claims say so.
+    fn forgot(&mut self) {
+        let now = self.clock.now();
+        if self.alarmed.is_some_and(|last| now.since(last) < ALARM_EVERY) {
+            return;
+        }
+        self.alarmed = Some(now);
+        metrics::counter!("tenure_store_forgot_total").increment(1);
+        tracing::error!(
+            "the store has forgotten what it had acknowledged: it was emptied, came back with an older file, or a server that had not \
+             heard all became its primary. Rooms go on from memory where they can; rewards of the lost time may be lost with it"
+        );
     }
 
     fn table(&self) -> Table {
         let incarnation = self.state.incarnation().cloned();
         let held = self.state.holdings().into_iter().filter_map(|(shard, holding)| {
             let fence = Fence::new(Key::shard(shard), incarnation.clone()?, holding.term);
-            Some((shard, Held { fence, continues: holding.continues }))
+            Some((shard, Held { fence, continues: holding.continues, package: holding.package }))
         });
         let held = held.collect();
         let gives = self.state.gives().iter().map(|(shard, to)| (*shard, Some(to.clone()))).collect();
@@ -286,7 +328,8 @@ impl Driver {
         let before = shared.view.load();
         let routes = if routes { Arc::new(self.state.routes()) } else { before.routes.clone() };
         let (members, at) = self.state.members();
-        let view = View::new(members.clone(), routes, self.shards, at, !self.state.settles());
+        let mut view = View::new(members.clone(), routes, self.shards, at, !self.state.settles());
+        view.named = self.state.named().clone();
         for status in [Status::Joining, Status::Serving, Status::Draining] {
             let label = match status {
                 Status::Joining => "joining",
@@ -340,18 +383,6 @@ impl Driver {
         };
         async move { caller.call(effect, register).await }
     }
-}
-
-/// Tells those whose shard is not open any more.
-fn answer(waiting: &mut BTreeMap<ShardId, Vec<oneshot::Sender<()>>>, open: impl Fn(ShardId) -> bool) {
-    waiting.retain(|shard, waiting| {
-        let open = open(*shard);
-        if !open {
-            // Nobody may be waiting any more.
-            waiting.drain(..).for_each(|done| done.send(()).unwrap_or_default());
-        }
-        open
-    });
 }
 
 /// What a call gave; its panic goes on.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_shared::{IncarnationId, ShardId, Term};
+use tenure_shared::{IncarnationId, RoomId, ShardId, Term};
 
 use crate::{
     runtime::{Mono, Wall},
@@ -79,6 +79,14 @@ pub enum Event {
     Refused { shard: ShardId, incarnation: IncarnationId, term: Term },
     /// A shard was released, or its claim was no longer this one's.
     Released { shard: ShardId, term: Term },
+    /// Everything of a shard is stored and `to` has its worlds ready: the claim is to be that one's.
+    Transfer { shard: ShardId, term: Term, to: IncarnationId, package: u64, manifest: Vec<(RoomId, u64)> },
+    /// A transfer was refused, or nobody knows what became of it.
+    NotGiven { shard: ShardId, term: Term },
+    /// Another has this node's worlds ready and will say that the claim is this one's: it is not asked for anew before `until`.
+    Expect { shard: ShardId, until: Mono },
+    /// Who gave the shard says that its claim names this node, with this package.
+    Transferred { shard: ShardId, incarnation: IncarnationId, term: Term, package: u64 },
     /// A shard held under `term` was given: the claim names the other under `new`.
     Given { shard: ShardId, term: Term, to: IncarnationId, new: Term },
     /// A write under this term was refused.
@@ -143,6 +151,16 @@ pub enum Effect {
     Release { shard: ShardId, incarnation: IncarnationId, term: Term },
     /// Give a claim to another member; if that one is gone, give it up.
     Give { shard: ShardId, incarnation: IncarnationId, term: Term, to: IncarnationId, floor: Term },
+    /// Give a claim to another member that has the worlds of this package ready; the store checks that the manifest's checkpoints are there.
+    Transfer {
+        shard: ShardId,
+        incarnation: IncarnationId,
+        term: Term,
+        to: IncarnationId,
+        package: u64,
+        manifest: Vec<(RoomId, u64)>,
+        floor: Term,
+    },
     /// Publish the route of a held shard again: the store does not have it.
     Publish { shard: ShardId, incarnation: IncarnationId, term: Term },
     /// Write this node's own tombstone.
@@ -156,4 +174,6 @@ pub struct Holding {
     pub term: Term,
     /// The lowest term whose worlds in memory may go on under this one: nobody else owned the shard since.
     pub continues: Option<Term>,
+    /// The package with which another handed it to this node, if nobody ran it since.
+    pub package: Option<u64>,
 }

@@ -6,13 +6,13 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use tenure_shared::{IncarnationId, ShardId, Term};
+use tenure_shared::{IncarnationId, RoomId, ShardId, Term};
 use tokio::sync::{oneshot, watch};
 
 use super::{
     driver::Driver,
     lease::Lease,
-    options::{Held, Options},
+    options::{Held, Options, Transfer},
     view::View,
 };
 use crate::{
@@ -37,6 +37,21 @@ pub(super) struct Table {
 pub(super) enum Request {
     Fenced(ShardId, Term),
     Gave(ShardId, Term, oneshot::Sender<()>),
+    Transfer {
+        shard: ShardId,
+        term: Term,
+        to: IncarnationId,
+        package: u64,
+        manifest: Vec<(RoomId, u64)>,
+        done: oneshot::Sender<Transfer>,
+    },
+    Expect(ShardId, Mono),
+    Transferred {
+        shard: ShardId,
+        incarnation: IncarnationId,
+        term: Term,
+        package: u64,
+    },
     Kept(ShardId, Term),
     TermSeen(ShardId, Term),
     Wanted(ShardId),
@@ -181,6 +196,42 @@ impl Ownership {
         }
     }
 
+    /// Everything of this shard is stored, nothing of it runs any more, and `to` has its worlds ready: its claim goes to that member, with the
+    /// checksum of the package that they were made of; the store checks that the manifest's checkpoints are there. Sent once: an answer that
+    /// does not come is [`Transfer::Doubt`], and the claim is asked for anew at once. When this resolves the fence is no longer held.
+    /// Bounded by the call deadline. Dropped, the transfer may happen all the same.
+    pub async fn transfer(
+        &self,
+        fence: &Fence,
+        to: &IncarnationId,
+        package: u64,
+        manifest: Vec<(RoomId, u64)>,
+    ) -> Transfer {
+        let Some(shard) = fence.key().as_shard() else { return Transfer::Doubt };
+        let (done, given) = oneshot::channel();
+        let (term, to) = (fence.term(), to.clone());
+        let sent = self.0.requests.send(Request::Transfer { shard, term, to, package, manifest, done }).await;
+        match sent {
+            Ok(()) => given.await.unwrap_or(Transfer::Doubt),
+            Err(_) => Transfer::Doubt,
+        }
+    }
+
+    /// The worlds of a shard are ready here, and its owner is about to give it to this node: until then, or until `until`, a claim that names
+    /// this node is not taken anew, and [`Ownership::sought`] waits.
+    pub fn expect(&self, shard: ShardId, until: Mono) {
+        // When the mailbox is full the claim is taken anew when it is seen: slower, and as safe.
+        drop(self.0.requests.try_send(Request::Expect(shard, until)));
+    }
+
+    /// Who gave a shard to this life of the node says so: it is held under that term from now on, without asking the store, whose fences
+    /// guard every write. Anything older than what is known, and what is for another life, changes nothing.
+    pub fn transferred(&self, shard: ShardId, incarnation: &IncarnationId, term: Term, package: u64) {
+        let incarnation = incarnation.clone();
+        // When the mailbox is full the claim says it, at the latest when somebody looks for the shard.
+        drop(self.0.requests.try_send(Request::Transferred { shard, incarnation, term, package }));
+    }
+
     /// A shard that is to be given cannot be now: not ready, or not stored in time. Others are given before it. Cheap; calls for a shard
     /// that was just said to be kept do nothing.
     pub fn kept(&self, fence: &Fence) {
@@ -214,6 +265,16 @@ impl Ownership {
             // An end without an answer is an end.
             drop(read.await);
         }
+    }
+
+    /// Into how many shards the rooms are divided.
+    pub fn shards_in_all(&self) -> u32 {
+        self.0.shards
+    }
+
+    /// Counts the changes of [`Ownership::view`] that matter to who routes or places.
+    pub fn views(&self) -> watch::Receiver<u64> {
+        self.0.views.subscribe()
     }
 
     /// The cluster as this node knows it.

@@ -25,13 +25,14 @@ pub mod placement;
 mod shard;
 mod state;
 mod view;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
 
 pub use event::Times;
 pub use handle::Ownership;
-pub use options::{Held, LeaseThread, Options};
+pub use options::{Held, LeaseThread, Options, Transfer};
 pub use view::{Owned, View};
 
 /// The step machine, for model checks and simulations: not part of the API.

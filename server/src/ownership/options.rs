@@ -47,4 +47,16 @@ pub struct Held {
     /// Worlds in memory that were made under this term or a later one may go on under the fence's: nobody else owned the shard since.
     /// Other worlds must be dropped and restored from their checkpoints.
     pub continues: Option<Term>,
+    /// [`crate::link::Package::checksum`] of the package with which another node handed it to this one, if nobody ran it since: worlds that were
+    /// made of that package may run, no others (F2).
+    pub package: Option<u64>,
+}
+
+/// What became of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// The store has it: the claim is the target's, under this term.
+    Done(Term),
+    /// It was refused, or nobody knows: the shard is in doubt, and only a compare-and-set to a new term decides (F1).
+    Doubt,
 }

@@ -59,7 +59,7 @@ pub fn hash(text: &str) -> u64 {
 }
 
 /// The rendezvous score of a key and a member, from their hashes.
-fn score(key: u64, member: u64) -> u64 {
+pub(crate) fn score(key: u64, member: u64) -> u64 {
     xxh3_64(&((u128::from(key) << 64) | u128::from(member)).to_le_bytes())
 }
 
@@ -134,13 +134,13 @@ fn overflow(
 }
 
 /// Whether members differ in version: nothing moves for balance then. Those that drain or join count too.
-fn mixed(nodes: &[Node]) -> bool {
+pub(crate) fn mixed(nodes: &[Node]) -> bool {
     nodes.windows(2).any(|pair| (pair[0].revision, &pair[0].version) != (pair[1].revision, &pair[1].version))
 }
 
 /// Who may receive: serving members of the preferred version, which is that of the highest revision or, where none is set, that of the
 /// youngest.
-fn receivers(nodes: &[Node]) -> Vec<usize> {
+pub(crate) fn receivers(nodes: &[Node]) -> Vec<usize> {
     let serving = || nodes.iter().enumerate().filter(|(_, node)| node.serving);
     let top = serving().map(|(_, node)| node.revision).max().unwrap_or(0);
     let youngest = serving().map(|(_, node)| node).min_by_key(|node| (node.beats, &node.incarnation));

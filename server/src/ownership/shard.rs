@@ -31,6 +31,10 @@ pub(super) struct Shard {
     pub(super) looked: Mono,
     /// Since when nobody has it who could.
     pub(super) orphan: Option<Mono>,
+    /// The package that the claim names, and the term of that claim.
+    pub(super) package: Option<(Term, u64)>,
+    /// The highest term that this node ever held.
+    pub(super) ran: Term,
 }
 
 /// What was held.
@@ -119,13 +123,48 @@ impl Shard {
             None => Some(former.since),
             _ => None,
         });
-        self.holding = Some(Holding { term, continues: before.or(continues) });
+        let package = self.package.take().filter(|(at, _)| {
+            // Handed to this life and not run under that term: nobody has touched it since (F2).
+            *at > self.ran && seen.as_ref() == Some(&(Some(own.clone()), *at))
+        });
+        let continues = before.or(continues);
+        let package = package.map(|(_, package)| package).filter(|_| continues.is_none());
+        self.hold(own, Holding { term, continues, package });
+        true
+    }
+
+    /// The claim was given to this node under `term`, as who gave it says; whether it is held now. `own` is its life now.
+    pub(super) fn transferred(&mut self, own: &IncarnationId, term: Term, package: u64) -> bool {
+        let news = term > self.term() || (term == self.term() && self.holder() == Some(own));
+        let older = self.former.as_ref().is_some_and(|former| former.term >= term);
+        if self.holding.is_some() || !news || older || term <= self.ran {
+            return false;
+        }
+        // What was held before was another's meanwhile.
+        self.former = None;
+        self.given = None;
+        if term < self.least {
+            // Somebody saw a higher one: it is asked for anew, and nobody runs it before.
+            self.claim = Some((Some(own.clone()), term));
+            self.raise(Some(own), term);
+            self.package = Some((term, package));
+            self.after = Mono(0);
+            return false;
+        }
+        self.package = None;
+        self.hold(own, Holding { term, continues: None, package: Some(package) });
+        true
+    }
+
+    fn hold(&mut self, own: &IncarnationId, holding: Holding) {
+        let term = holding.term;
+        self.ran = self.ran.max(term);
+        self.holding = Some(holding);
         self.claim = Some((Some(own.clone()), term));
         self.raise(Some(own), term);
         self.fresh = true;
         self.lower = false;
         self.orphan = None;
         self.after = Mono(0);
-        true
     }
 }

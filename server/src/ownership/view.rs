@@ -10,7 +10,7 @@ use tenure_shared::{IncarnationId, ShardId, Term};
 use crate::{
     link::{Address, Owner},
     runtime::Wall,
-    store::{Member, Status},
+    store::{Key, Member, Status},
 };
 
 /// Who owns a shard, as routes and claims said last.
@@ -29,6 +29,8 @@ pub struct View {
     pub members: Arc<Vec<Member>>,
     /// Every shard that was ever owned.
     pub routes: Arc<BTreeMap<ShardId, Owned>>,
+    /// Every other key that was ever owned: daemons and singletons.
+    pub named: Arc<BTreeMap<Key, Owned>>,
     /// The store's time of `members`; `Wall(0)` before the first answer.
     pub at: Wall,
     /// Whether this node takes over what others held: not for one lease after it lapsed itself.
@@ -69,6 +71,7 @@ impl View {
             ownerless,
             members,
             routes,
+            named: Arc::default(),
             at,
             settled,
             links: Arc::new(links),
@@ -91,6 +94,7 @@ impl View {
     /// Whether gateways would do anything else after this view than after `other`.
     pub(super) fn routes_as(&self, other: &View) -> bool {
         (Arc::ptr_eq(&self.routes, &other.routes) || self.routes == other.routes)
+            && (Arc::ptr_eq(&self.named, &other.named) || self.named == other.named)
             && self.links == other.links
             && self.nodes == other.nodes
     }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tenure_shared::{IncarnationId, PlayerId, RoomId, ShardId, Term};
 
 use super::{
-    Applied, Batch, Checkpoint, Claim, CompletedWork, Error, Fence, Grant, HistoryEntry, Key, LedgerEntry, Member,
-    MemberInfo, OutboxEntry, RoomSummary, Route, Session, Status, WorkId, WorkItem,
+    Applied, Batch, Checkpoint, Claim, CompletedWork, Error, Fence, Grant, HistoryEntry, Key, KeyState, LedgerEntry,
+    Member, MemberInfo, OutboxEntry, RoomSummary, Route, Session, Status, WorkId, WorkItem,
 };
 use crate::runtime::Wall;
 
@@ -52,6 +53,8 @@ pub enum Command {
     Agree { name: String, value: String },
     /// As `Agree`, but gives the agreed value instead of an error (the cluster's guest-token secret). → [`Reply::Agreed`]
     AgreeOrGet { name: String, value: String },
+    /// Puts another value in the place of the agreed one, if that is still `agreed`. → [`Reply::Agreed`]; otherwise [`Error::Disagreement`]
+    Reagree { name: String, agreed: String, value: String },
 
     /// A room's checkpoint. → [`Reply::Checkpoint`]
     Load { room: RoomId },
@@ -86,6 +89,12 @@ pub enum Command {
     /// Stores a session if the stored version is `seen` (0: none). `None` deletes it. → [`Reply::Done`] or [`Error::Conflict`]
     PutSession { player: PlayerId, room: RoomId, seen: u64, session: Option<Session> },
 
+    /// The small state that belongs to a claim. → [`Reply::State`]
+    State { key: Key },
+    /// Stores the small state of a claim (H1, H3) if its stored version is `seen` (0: none); the version grows by one. A repeat changes
+    /// nothing; another version is [`Error::Conflict`]. → [`Reply::Done`]
+    PutState { fence: Fence, seen: u64, body: Bytes },
+
     /// Ownership history of a key, oldest first. → [`Reply::History`]
     History { key: Key },
     /// The latest `limit` (bounded by 1,000) lines of a shard's completed work, oldest first. → [`Reply::Completed`]
@@ -110,6 +119,7 @@ impl Command {
                 | Command::Balances { .. }
                 | Command::Ledger { .. }
                 | Command::Session { .. }
+                | Command::State { .. }
                 | Command::History { .. }
                 | Command::Completed { .. }
         )
@@ -133,6 +143,7 @@ impl Command {
                 | Command::Routes { .. }
                 | Command::Agree { .. }
                 | Command::AgreeOrGet { .. }
+                | Command::Reagree { .. }
         )
     }
 }
@@ -179,6 +190,8 @@ pub enum Reply {
     Ledger(Vec<LedgerEntry>),
     /// A session.
     Session(Option<Session>),
+    /// The state of a claim; `None` if none was ever stored.
+    State(Option<KeyState>),
     /// Ownership history.
     History(Vec<HistoryEntry>),
     /// Completed work.

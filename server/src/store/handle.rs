@@ -2,12 +2,14 @@
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tenure_shared::{IncarnationId, PlayerId, RoomId, ShardId, Term};
 
 use super::{
-    Applied, Batch, Checkpoint, Claim, Command, CompletedWork, Error, Fence, Grant, HistoryEntry, Key, LedgerEntry,
-    Member, MemberInfo, OutboxEntry, Reply, RoomSummary, Route, Session, Stamped, Status, WorkId, WorkItem,
+    Applied, Batch, Checkpoint, Claim, Command, CompletedWork, Error, Fence, Grant, HistoryEntry, Key, KeyState,
+    LedgerEntry, Member, MemberInfo, OutboxEntry, Reply, RoomSummary, Route, Session, Stamped, Status, WorkId,
+    WorkItem,
 };
 use crate::runtime::{Clock, Mono, Wall};
 
@@ -184,6 +186,13 @@ impl Store {
         verb!(self, command, Reply::Agreed(value) => value)
     }
 
+    /// Puts another value in the place of an agreed one that is still as the caller knows it; [`Error::Disagreement`] when it is not.
+    pub async fn reagree(&self, name: &str, agreed: &str, value: &str) -> Result<(), Error> {
+        let (agreed, value) = (agreed.to_owned(), value.to_owned());
+        let command = Command::Reagree { name: name.to_owned(), agreed, value };
+        verb!(self, command, Reply::Agreed(_) => ())
+    }
+
     /// A room's checkpoint.
     pub async fn load(&self, room: &RoomId) -> Result<Option<Checkpoint>, Error> {
         verb!(self, Command::Load { room: room.clone() }, Reply::Checkpoint(checkpoint) => checkpoint)
@@ -263,6 +272,17 @@ impl Store {
         session: Option<Session>,
     ) -> Result<(), Error> {
         let command = Command::PutSession { player: player.clone(), room: room.clone(), seen, session };
+        verb!(self, command, Reply::Done => ())
+    }
+
+    /// The small state that belongs to a claim.
+    pub async fn state(&self, key: &Key) -> Result<Option<KeyState>, Error> {
+        verb!(self, Command::State { key: key.clone() }, Reply::State(state) => state)
+    }
+
+    /// Stores the state of a claim under its fence, if its version is still `seen`; [`Error::Fenced`] or [`Error::Conflict`] otherwise.
+    pub async fn put_state(&self, fence: &Fence, seen: u64, body: Bytes) -> Result<(), Error> {
+        let command = Command::PutState { fence: fence.clone(), seen, body };
         verb!(self, command, Reply::Done => ())
     }
 

@@ -25,6 +25,7 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(fence, number, parts, room, n)| Op::Commit { fence, number, parts, room, n }),
         1 => (0..2_u8, 0..6_u8).prop_map(|(fence, n)| Op::Retry { fence, n }),
         4 => (0..6_u8, 0..2_u8, -20..50_i64, any::<bool>()).prop_map(|(n, player, gold, capped)| Op::Apply { n, player, gold, capped }),
+        2 => (0..3_u8, 0..3_u8, 0..2_u8).prop_map(|(fence, seen, n)| Op::State { fence, seen, n }),
         2 => (0..2_u8, 0..4_u8, any::<bool>()).prop_map(|(player, seen, delete)| Op::Session { player, seen, delete }),
     ]
 }

@@ -70,6 +70,15 @@ pub struct Claim {
     pub package: Option<u64>,
 }
 
+/// The small state that belongs to a claim: what a daemon keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyState {
+    /// Grows by one with each write, over all terms.
+    pub version: u64,
+    /// What its holder stored.
+    pub body: Bytes,
+}
+
 /// A hint where a key is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Route {

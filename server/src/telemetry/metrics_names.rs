@@ -102,6 +102,13 @@ metrics! {
 
     Counter "tenure_commits_total" ["outcome"] "Commits by outcome.";
     Histogram "tenure_commit_seconds" [] "Time from a commit to its durable answer.";
+    Counter "tenure_daemon_starts_total" ["set"] "Starts of daemons on this node.";
+    Counter "tenure_daemon_failures_total" ["set", "why"] "Daemons that ended by themselves, failed, panicked or hung, and those that were parked for it.";
+    Counter "tenure_daemon_messages_dropped_total" [] "Messages of other nodes for daemons, or answers, that nobody here waits for any more.";
+    Counter "tenure_sweep_woken_total" [] "Shards with work that was overdue for ten seconds, whose owners the coordinator of a region told to look.";
+    Gauge "tenure_daemons_running" ["set"] "Daemons that run on this node.";
+    Gauge "tenure_daemons_parked" ["set"] "Daemons of this node that failed too often and are not started any more.";
+    Gauge "tenure_daemons_nowhere" ["set"] "Daemons that run nowhere, or wait here for their restart, as far as this node knows.";
     Counter "tenure_store_conflicts_total" [] "Commands to Redis that were carried out anew, since others changed their rows meanwhile.";
     Counter "tenure_store_failures_total" [] "Faults of the embedded store's file: full disk, I/O errors, damage.";
     Counter "tenure_store_refusals_total" [] "Calls that Redis refused for a reason that a person should look at: login, rights, keys of a foreign kind.";
@@ -115,6 +122,7 @@ metrics! {
     Histogram "tenure_shard_give_seconds" [] "Time in which the rooms of a shard that is given away stood still here, until it was released.";
     Counter "tenure_shard_gives_total" [] "Shards that this node gave to others.";
     Counter "tenure_shard_takeovers_total" [] "Shards that this node took over from members that were gone.";
+    Counter "tenure_store_forgot_total" [] "Times that this node found that the store had forgotten what it had acknowledged.";
     Counter "tenure_terms_seen_total" [] "Times that somebody had seen a higher term of a shard than this node sent.";
 
     Counter "tenure_work_total" ["kind", "outcome"] "Work items by what became of them.";

@@ -6,7 +6,12 @@
 #![expect(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
 
 mod command;
+mod daemons;
+mod idle;
 mod nodes;
+#[path = "../support/redis/mod.rs"]
+mod redis;
+mod store_faults;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -257,5 +262,24 @@ fn a_gateway_is_not_ready_while_the_store_takes_no_writes() {
     until("its refusal", || (gateway.page("/ready").0 == 503).then_some(()));
     assert_eq!(gateway.page("/live").0, 200, "no reason to restart it");
     cluster.call("CONFIG SET min-replicas-to-write 0");
+    until("its return", || (gateway.page("/ready").0 == 200).then_some(()));
+}
+
+#[test]
+fn a_gateway_is_not_ready_while_the_store_takes_its_heartbeats_alone() {
+    if !can_run() {
+        return;
+    }
+    let cluster = Cluster::new();
+    let gateway = cluster.start("gate", "gateway", &["lease.ttl=1500ms", "lease.heartbeat=200ms"]);
+    assert_eq!(gateway.page("/ready").0, 200);
+    // Leases, routes and claims are granted as before; what it writes for its players is refused.
+    cluster
+        .call("ACL SETUSER default resetkeys ~{tenure:members}* ~{tenure:routes}* ~{tenure:s1}* ~{tenure:sessions}*");
+    until("its refusal", || (gateway.page("/ready").0 == 503).then_some(()));
+    assert!(gateway.life("gate").is_some(), "its lease goes on");
+    let refusals = |page: &str| page.lines().any(|line| line.starts_with("tenure_store_refusals_total"));
+    assert!(refusals(&gateway.page("/metrics").1), "an alarm");
+    cluster.call("ACL SETUSER default allkeys");
     until("its return", || (gateway.page("/ready").0 == 200).then_some(()));
 }

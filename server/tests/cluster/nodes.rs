@@ -6,7 +6,7 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -42,14 +42,14 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
             return found;
         }
         assert!(start.elapsed() < PATIENCE, "{what} did not come");
-        std::thread::park_timeout(std::time::Duration::from_millis(20));
+        std::thread::park_timeout(Duration::from_millis(20));
     }
 }
 
 /// A cluster: its folder and its store. Nodes die with their handles, the store with this.
 pub(crate) struct Cluster {
     pub(crate) dir: tempfile::TempDir,
-    redis: Child,
+    redis: Option<Child>,
     pub(crate) url: String,
 }
 
@@ -58,7 +58,20 @@ impl Cluster {
         let dir = tempfile::tempdir().expect("a folder");
         // The port may be taken between the look and the start: then another one.
         let (redis, port) = until("redis-server", || start_redis(dir.path()));
-        Self { dir, redis, url: format!("redis://127.0.0.1:{port}/0") }
+        Self { dir, redis: Some(redis), url: format!("redis://127.0.0.1:{port}/0") }
+    }
+
+    /// One whose store is another's.
+    pub(crate) fn on(url: String) -> Self {
+        Self { dir: tempfile::tempdir().expect("a folder"), redis: None, url }
+    }
+
+    /// The store stands still for so long, with its connections open.
+    pub(crate) fn pause_store(&self, time: Duration) {
+        let pid = Pid::from_child(self.redis.as_ref().expect("its own store"));
+        kill_process(pid, Signal::STOP).expect("a signal");
+        std::thread::sleep(time);
+        kill_process(pid, Signal::CONT).expect("a signal");
     }
 
     /// The settings of every node and command.
@@ -103,12 +116,18 @@ impl Cluster {
 
     /// Tells the store something.
     pub(crate) fn call(&self, line: &str) {
+        let answer = self.ask(line);
+        assert!(answer.starts_with("+OK"), "{line}: {answer}");
+    }
+
+    /// What the store says to a command.
+    pub(crate) fn ask(&self, line: &str) -> String {
         let address = self.url.trim_start_matches("redis://").trim_end_matches("/0");
         let mut stream = TcpStream::connect(address).expect("it listens");
         write!(stream, "{line}\r\nQUIT\r\n").expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("answered");
-        assert!(answer.starts_with("+OK"), "{line}: {answer}");
+        answer
     }
 
     pub(crate) fn log(&self, name: &str) -> String {
@@ -126,8 +145,10 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        drop(self.redis.kill());
-        drop(self.redis.wait());
+        if let Some(redis) = &mut self.redis {
+            drop(redis.kill());
+            drop(redis.wait());
+        }
         if std::thread::panicking() {
             for entry in std::fs::read_dir(self.dir.path()).into_iter().flatten().flatten() {
                 if entry.path().extension().is_some_and(|end| end == "log") {

@@ -118,7 +118,16 @@ impl World {
         })
         .expect("threads");
         host.ready().await;
-        Node { clock: self.clock.clone(), host, ownership, tasks, killed, store: self.store.clone(), dead }
+        Node {
+            clock: self.clock.clone(),
+            host,
+            ownership,
+            tasks,
+            killed,
+            store: self.store.clone(),
+            dead,
+            weather: weather.clone(),
+        }
     }
 
     pub fn view(&self, room: &RoomId) -> View {
@@ -190,6 +199,7 @@ pub struct Node {
     pub killed: Arc<Mutex<Option<String>>>,
     store: Store,
     dead: Arc<AtomicBool>,
+    pub weather: Arc<Weather>,
 }
 
 impl Node {

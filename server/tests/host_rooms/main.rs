@@ -11,6 +11,7 @@
 
 mod crash;
 mod faults;
+mod handover;
 mod harness;
 mod lab;
 mod lifecycle;

@@ -54,6 +54,33 @@ async fn a_crash_is_taken_over_and_rolled_back_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_still_names_the_former_seat_opens_the_new_one() {
+    // The gateway's note that a takeover gave another seat was lost, and then the socket was.
+    let world = world_without_checkpoints();
+    let a = world.named("a", &world.weather).await;
+    let id = room_of(&a);
+    let mut gateways = vec![a.gateway()];
+    let mut ann = Player::join(&world, &gateways, &id, "ann", 1);
+    let mut bob = Player::join(&world, &gateways, &id, "bob", 2);
+    world.until("they are shown", || bob.shown(&gateways).0 > (bob.socket.attached.term, bob.socket.attached.tick));
+    a.crash().await;
+    let b = world.named("b", &Arc::default()).await;
+    gateways.push(b.gateway());
+    ann.follow(&world, &gateways);
+    bob.follow(&world, &gateways);
+    let (former, now) = (bob.attached[0].seat, bob.attached[1].seat);
+    assert_ne!(former, now, "his join was not stored: he joined anew");
+    let gateway = b.gateway();
+    let resume = tenure::link::Attach { seat: Some(former), ..attach(gateway.conn(), &id, "bob") };
+    match ask(&gateway, resume) {
+        // The room knows which seats its takeover forgot.
+        Answer::Attached(attached) => assert_eq!(attached.seat, now),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(world.view(&id).seats, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_seat_that_nobody_takes_again_goes_into_its_grace() {
     let mut world = World::new();
     world.config.idle_after = Duration::from_millis(100);

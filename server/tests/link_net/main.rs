@@ -7,5 +7,6 @@ mod flood;
 mod garbage;
 mod handshake;
 mod order;
+mod peers;
 mod raw;
 mod support;

@@ -199,7 +199,8 @@ pub(crate) fn pipe(gateway: Common, node: Common, to: &FakeNode, of: &FakeGatewa
 /// A listener on loopback; gives its address.
 pub(crate) async fn listener(node: &FakeNode, common: Common) -> Arc<str> {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listen(LinkParts { listener, node: Arc::new(node.clone()), common }).expect("it listens");
+    let address =
+        listen(LinkParts { listener, node: Arc::new(node.clone()), inbox: None, common }).expect("it listens");
     address.to_string().into()
 }
 

@@ -106,7 +106,11 @@ impl Cluster {
 
     fn is_message(&self, effect: &Effect) -> bool {
         match effect {
-            Effect::Acquire { .. } | Effect::Release { .. } | Effect::Give { .. } | Effect::Deregister { .. } => true,
+            Effect::Acquire { .. }
+            | Effect::Release { .. }
+            | Effect::Give { .. }
+            | Effect::Transfer { .. }
+            | Effect::Deregister { .. } => true,
             Effect::Beat { .. } => self.bounds.beats,
             _ => false,
         }

@@ -120,6 +120,10 @@ pub fn command(node: &str, effect: &Effect, register: &IncarnationId) -> Command
             let fence = fence(shard, &incarnation, term);
             Command::Transfer { fence, to, package: 0, manifest: Vec::new(), floor }
         }
+        Effect::Transfer { shard, incarnation, term, to, package, manifest, floor } => {
+            let fence = fence(shard, &incarnation, term);
+            Command::Transfer { fence, to, package, manifest, floor }
+        }
         Effect::Publish { shard, incarnation, term } => Command::Publish { fence: fence(shard, &incarnation, term) },
         Effect::Deregister { incarnation } => Command::Deregister { incarnation },
     }
@@ -151,6 +155,7 @@ pub fn event(effect: &Effect, command: &Command, sent: Mono, at: Wall, answer: &
         (Effect::Release { shard, term, .. }, Ok(_) | Err(Error::Fenced { .. })) => Event::Released { shard, term },
         (Effect::Give { shard, term, to, .. }, Ok(Reply::Granted(new))) => Event::Given { shard, term, to, new },
         (Effect::Give { shard, term, .. }, Err(Error::Fenced { .. })) => Event::Released { shard, term },
+        (Effect::Transfer { shard, term, to, .. }, Ok(Reply::Granted(new))) => Event::Given { shard, term, to, new },
         (Effect::Publish { shard, term, .. }, Err(Error::Fenced { .. })) => Event::Fenced { shard, term },
         (Effect::Publish { .. } | Effect::Deregister { .. }, _) => Event::Tick,
         (effect, _) => failed(&effect),
@@ -159,6 +164,9 @@ pub fn event(effect: &Effect, command: &Command, sent: Mono, at: Wall, answer: &
 
 /// What the machine hears when a call has no answer within its deadline.
 pub fn failed(effect: &Effect) -> Event {
+    if let Effect::Transfer { shard, term, .. } = effect {
+        return Event::NotGiven { shard: *shard, term: *term };
+    }
     Event::Failed(match effect.clone() {
         Effect::Register => Call::Register,
         Effect::Beat { .. } => Call::Beat,
@@ -169,6 +177,6 @@ pub fn failed(effect: &Effect) -> Event {
         Effect::Tell { .. } => Call::Status,
         Effect::Acquire { shard, .. } => Call::Acquire(shard),
         Effect::Release { shard, .. } | Effect::Give { shard, .. } => Call::Release(shard),
-        Effect::Publish { .. } | Effect::Deregister { .. } => return Event::Tick,
+        Effect::Transfer { .. } | Effect::Publish { .. } | Effect::Deregister { .. } => return Event::Tick,
     })
 }

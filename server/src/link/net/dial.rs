@@ -103,7 +103,7 @@ async fn linked<S: Stream>(ending: &mut Ending, open: impl Future<Output = io::R
     let (mut from, mut to) = split(stream);
     let mut inbound = Inbound::new(HANDSHAKE_BYTES);
     match shake(site, &peer, &mut from, &mut to, &mut inbound).await {
-        Ok(name) => tracing::info!(%peer, node = name, "linked to a node"),
+        Ok((name, _)) => tracing::info!(%peer, node = name, "linked to a node"),
         Err(refusal) => return refused(&life, &refusal),
     }
     inbound.allow(PACKET_BYTES);

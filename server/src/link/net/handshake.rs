@@ -34,6 +34,8 @@ pub(super) enum Role {
     Gateway = 1,
     /// Accepted it; rooms are there.
     Node = 2,
+    /// Opened it; rooms are there too.
+    Peer = 3,
 }
 
 impl Role {
@@ -41,14 +43,13 @@ impl Role {
         match self {
             Role::Gateway => "gateway",
             Role::Node => "node",
+            Role::Peer => "peer",
         }
     }
 
-    const fn other(self) -> Role {
-        match self {
-            Role::Gateway => Role::Node,
-            Role::Node => Role::Gateway,
-        }
+    /// Whether a stream joins these two: nodes accept what gateways and other nodes open.
+    const fn meets(self, other: Role) -> bool {
+        matches!((self, other), (Role::Node, Role::Gateway | Role::Peer) | (Role::Gateway | Role::Peer, Role::Node))
     }
 }
 
@@ -61,8 +62,8 @@ pub(super) enum Refusal {
     NotLoopback,
     #[error("the peer speaks version {theirs} of the link protocol, this process version {PROTOCOL}")]
     Version { theirs: u32 },
-    #[error("the peer is no {expected}", expected = .0.name())]
-    Role(Role),
+    #[error("the peer is a {}, this end is a {}: no stream joins these", .0.name(), .1.name())]
+    Role(Role, Role),
     #[error("the peer belongs to another cluster, or agreed on other constants")]
     Cluster,
     #[error("the peer asks for the cluster's secret and this process has none (link.secret_file)")]
@@ -99,7 +100,7 @@ impl Refusal {
             Refusal::Version { .. } => "version",
             Refusal::Cluster => "cluster",
             Refusal::NoSecretHere | Refusal::NoSecretThere | Refusal::SecretThere | Refusal::SecretHere => "secret",
-            Refusal::Role(_) | Refusal::Garbage(_) | Refusal::Oversize(_) | Refusal::TooLong(_) => "garbage",
+            Refusal::Role(..) | Refusal::Garbage(_) | Refusal::Oversize(_) | Refusal::TooLong(_) => "garbage",
             Refusal::End | Refusal::Io(_) => "io",
             Refusal::Late => "late",
             Refusal::Crowded => "crowded",
@@ -157,7 +158,8 @@ impl Hello {
         let role = match f.u8("role")? {
             1 => Role::Gateway,
             2 => Role::Node,
-            _ => return Err(f.fault("role", Fault::Value("1 or 2")).into()),
+            3 => Role::Peer,
+            _ => return Err(f.fault("role", Fault::Value("1 to 3")).into()),
         };
         let name = f.text("name", NAME_BYTES)?.to_owned();
         let (cluster, has_secret, nonce) = (f.hash("cluster")?, f.flag("has_secret")?, f.fixed("nonce")?);
@@ -180,17 +182,17 @@ fn signed(role: Role, gateway: &Hello, node: &Hello) -> Vec<u8> {
     all
 }
 
-/// Runs the handshake within its time, and gives the name of the peer.
+/// Runs the handshake within its time, and gives the name of the peer and what it is.
 pub(super) async fn shake<S: Stream>(
     site: &Site,
     peer: &Peer,
     from: &mut tokio::io::ReadHalf<S>,
     to: &mut WriteHalf<S>,
     inbound: &mut Inbound,
-) -> Result<String, Refusal> {
+) -> Result<(String, Role), Refusal> {
     let limits = site.limits();
     let time = match site.role {
-        Role::Gateway => limits.handshake_time,
+        Role::Gateway | Role::Peer => limits.handshake_time,
         // Whoever comes takes a place until then.
         Role::Node => limits.prove_time,
     };
@@ -208,7 +210,7 @@ async fn steps<S: Stream>(
     from: &mut tokio::io::ReadHalf<S>,
     to: &mut WriteHalf<S>,
     inbound: &mut Inbound,
-) -> Result<String, Refusal> {
+) -> Result<(String, Role), Refusal> {
     let secret = site.common.secret.as_ref();
     let own = Hello::of(site);
     let stays = secret.is_some() || peer.loopback;
@@ -220,22 +222,22 @@ async fn steps<S: Stream>(
         return Err(Refusal::NotLoopback);
     }
     let theirs = Hello::read(&receive(from, inbound).await?)?;
-    if theirs.role != site.role.other() {
-        return Err(Refusal::Role(site.role.other()));
+    if !site.role.meets(theirs.role) {
+        return Err(Refusal::Role(theirs.role, site.role));
     }
     if theirs.cluster != own.cluster {
         return Err(Refusal::Cluster);
     }
     let Some(secret) = secret else {
-        return if theirs.has_secret { Err(Refusal::NoSecretHere) } else { Ok(theirs.name) };
+        return if theirs.has_secret { Err(Refusal::NoSecretHere) } else { Ok((theirs.name, theirs.role)) };
     };
     if !theirs.has_secret {
         return Err(Refusal::NoSecretThere);
     }
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose());
     match site.role {
-        Role::Gateway => {
-            prove(to, &key, Role::Gateway, &own, &theirs).await?;
+        Role::Gateway | Role::Peer => {
+            prove(to, &key, site.role, &own, &theirs).await?;
             // A node that does not accept it closes the stream.
             let answer = receive(from, inbound).await.map_err(|refusal| match refusal {
                 Refusal::End => Refusal::SecretHere,
@@ -245,11 +247,11 @@ async fn steps<S: Stream>(
         }
         Role::Node => {
             let proof = receive(from, inbound).await?;
-            verify(&proof, &key, Role::Gateway, &theirs, &own)?;
+            verify(&proof, &key, theirs.role, &theirs, &own)?;
             prove(to, &key, Role::Node, &theirs, &own).await?;
         }
     }
-    Ok(theirs.name)
+    Ok((theirs.name, theirs.role))
 }
 
 async fn prove<S: Stream>(

@@ -1,4 +1,4 @@
-//! The node's side: accepts links, each served by two tasks.
+//! The node's side: accepts the streams of gateways and of other nodes, each served by two tasks.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -6,16 +6,17 @@ use tokio::io::split;
 
 use super::{
     codec::PACKET_BYTES,
-    handshake::{HANDSHAKE_BYTES, Refusal, shake},
+    handshake::{HANDSHAKE_BYTES, Refusal, Role, shake},
     inbound::Inbound,
     life::{Cause, Life},
     node_end::{NodeEnd, WireDown},
+    peers::PeerEnd,
     read::read,
     site::{Common, Peer, Site, Unproved},
     write::write,
 };
 use crate::{
-    link::Node,
+    link::{Node, PeerInbox},
     runtime::{
         net::{Listener, Stream, is_loopback},
         tasks::Kind,
@@ -31,6 +32,8 @@ pub struct LinkParts<L> {
     pub listener: L,
     /// The room host that they are connected to.
     pub node: Arc<dyn Node>,
+    /// Where messages of other room nodes go; without one their streams are refused.
+    pub inbox: Option<Arc<dyn PeerInbox>>,
     /// Name, secret, clock, tasks, bounds.
     pub common: Common,
 }
@@ -40,15 +43,15 @@ pub struct LinkParts<L> {
 /// # Errors
 /// When the listener does not say where it listens.
 pub fn listen<L: Listener>(parts: LinkParts<L>) -> io::Result<SocketAddr> {
-    let LinkParts { listener, node, common } = parts;
+    let LinkParts { listener, node, inbox, common } = parts;
     let address = listener.local_addr()?;
     let tasks = common.tasks.clone();
     let site = Site::of_node(common);
-    tasks.spawn("link_accept", Kind::Essential, accept(site, listener, node));
+    tasks.spawn("link_accept", Kind::Essential, accept(site, listener, node, inbox));
     Ok(address)
 }
 
-async fn accept(site: Arc<Site>, mut listener: impl Listener, node: Arc<dyn Node>) {
+async fn accept(site: Arc<Site>, mut listener: impl Listener, node: Arc<dyn Node>, inbox: Option<Arc<dyn PeerInbox>>) {
     let tasks = site.common.tasks.clone();
     loop {
         let accepted = tokio::select! {
@@ -63,9 +66,9 @@ async fn accept(site: Arc<Site>, mut listener: impl Listener, node: Arc<dyn Node
                     site.metrics.handshake_failed("overrun");
                     continue;
                 };
-                let (site, node) = (site.clone(), node.clone());
+                let (site, node, inbox) = (site.clone(), node.clone(), inbox.clone());
                 tasks.spawn("link_node", Kind::PerConnection, async move {
-                    run(&site, stream, peer, &*node, Some(place)).await;
+                    run(&site, stream, peer, (&*node, inbox), Some(place)).await;
                 });
             }
             Err(error) => {
@@ -78,10 +81,16 @@ async fn accept(site: Arc<Site>, mut listener: impl Listener, node: Arc<dyn Node
 
 /// Serves one link to its end: the node's side of [`super::client`].
 pub async fn serve(site: &Arc<Site>, stream: impl Stream, peer: Peer, node: &dyn Node) {
-    run(site, stream, peer, node, None).await;
+    run(site, stream, peer, (node, None), None).await;
 }
 
-async fn run(site: &Arc<Site>, stream: impl Stream, peer: Peer, node: &dyn Node, place: Option<Unproved>) {
+async fn run(
+    site: &Arc<Site>,
+    stream: impl Stream,
+    peer: Peer,
+    (node, inbox): (&dyn Node, Option<Arc<dyn PeerInbox>>),
+    place: Option<Unproved>,
+) {
     let (mut from, mut to) = split(stream);
     let mut inbound = Inbound::new(HANDSHAKE_BYTES);
     let shaken = tokio::select! {
@@ -89,24 +98,29 @@ async fn run(site: &Arc<Site>, stream: impl Stream, peer: Peer, node: &dyn Node,
         () = site.common.tasks.shutdown().stopped() => return,
         shaken = shake(site, &peer, &mut from, &mut to, &mut inbound) => shaken,
     };
-    let permit = shaken.and_then(|name| match site.links.clone().try_acquire_owned() {
-        Ok(permit) => Ok((name, permit)),
+    let permit = shaken.and_then(|(name, role)| match site.links.clone().try_acquire_owned() {
+        _ if role == Role::Peer && inbox.is_none() => Err(Refusal::Role(role, site.role)),
+        Ok(permit) => Ok((name, role, permit)),
         Err(_) => Err(Refusal::Crowded),
     });
     drop(place);
-    let (name, permit) = match permit {
+    let (name, role, permit) = match permit {
         Ok(found) => found,
         Err(refusal) => {
             site.metrics.handshake_failed(refusal.word());
             if refusal.is_mistake() && site.may_warn() {
-                tracing::warn!(%peer, %refusal, "a gateway's link was refused");
+                tracing::warn!(%peer, %refusal, "a link was refused");
             } else {
-                tracing::debug!(%peer, %refusal, "a gateway's link was refused");
+                tracing::debug!(%peer, %refusal, "a link was refused");
             }
             return;
         }
     };
-    tracing::info!(%peer, gateway = name, "a gateway is linked");
+    if role == Role::Peer {
+        tracing::debug!(%peer, node = name, "another node is linked");
+    } else {
+        tracing::info!(%peer, gateway = name, "a gateway is linked");
+    }
     inbound.allow(PACKET_BYTES);
     let life = Life::new(site, peer);
     life.queue.open();
@@ -114,6 +128,12 @@ async fn run(site: &Arc<Site>, stream: impl Stream, peer: Peer, node: &dyn Node,
     site.metrics.open.increment(1.0);
     let deaf = Some(site.limits().deaf_time);
     site.common.tasks.spawn("link_write", Kind::PerConnection, write(life.clone(), to, deaf));
+    let other = inbox.filter(|_| role == Role::Peer);
+    if let Some(inbox) = other {
+        let cause = read(&life, &mut from, &mut inbound, &mut PeerEnd(inbox)).await;
+        life.end(cause);
+        return drop(ending);
+    }
     let mut end = NodeEnd::new(&life, node.connect(Arc::new(WireDown(life.clone()))));
     let cause = read(&life, &mut from, &mut inbound, &mut end).await;
     life.end(cause);
@@ -135,6 +155,6 @@ impl Drop for Ending {
         let metrics = &self.life.site.metrics;
         metrics.open.decrement(1.0);
         metrics.ended(cause.word);
-        tracing::info!(peer = %self.life.peer, cause = cause.text, "a gateway's link ended");
+        tracing::info!(peer = %self.life.peer, cause = cause.text, "a link ended");
     }
 }

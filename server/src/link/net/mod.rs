@@ -3,6 +3,8 @@
 //! [`listen`] is the node's side, [`Dialer`] the gateway's; [`serve`] and [`client`] are one link each, over any stream. Nothing
 //! is sent before both ends have proved that they hold the cluster's secret; without a secret a link stays on the machine.
 //!
+//! Room nodes speak to each other over streams of their own kind, one per direction: [`PeerDialer`] opens them, the listener takes them too.
+//!
 //! No end ever waits in `send`: what a queue has no room for comes back as `Full`. From node to gateway frames are refused first,
 //! so that answers still pass while a gateway reads slowly. What a room's inbox has no room for waits in order, per room, and
 //! other rooms go on. A peer that is silent is taken for dead (C41), whether or not its system still acknowledges.
@@ -18,6 +20,7 @@ mod limits;
 mod listen;
 mod metrics;
 mod node_end;
+mod peers;
 mod queue;
 mod read;
 mod site;
@@ -28,4 +31,5 @@ pub use dial::{Dialer, client};
 pub use handshake::PROTOCOL;
 pub use limits::Limits;
 pub use listen::{LinkParts, listen, serve};
+pub use peers::PeerDialer;
 pub use site::{Common, Peer, Site};

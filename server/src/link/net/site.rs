@@ -80,6 +80,11 @@ impl Site {
         Self::new(common, Role::Gateway)
     }
 
+    /// The side that speaks to other room nodes.
+    pub(super) fn of_peer(common: Common) -> Arc<Self> {
+        Self::new(common, Role::Peer)
+    }
+
     fn new(mut common: Common, role: Role) -> Arc<Self> {
         common.name.truncate(common.name.floor_char_boundary(NAME_BYTES));
         let limits = &mut common.limits;

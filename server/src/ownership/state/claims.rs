@@ -1,9 +1,6 @@
 //! What the store says of shards: readings, grants, refusals, releases, and what others saw.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use tenure_shared::{IncarnationId, ShardId, Term};
 
@@ -34,8 +31,9 @@ impl State {
             .as_ref()
             .is_none_or(|(owner, term)| claim.1 > *term || (claim.1 == *term && claim.0.is_none() && owner.is_some()));
         let own = self.incarnation.as_ref();
-        if newer && state.former.is_some() && claim.0.is_some() && claim.0.as_ref() == own {
-            // A route does not say how this node came to it: by a call whose answer was lost, or by another's hand.
+        let open = state.former.is_some() || self.expected.contains_key(&shard);
+        if newer && open && claim.0.is_some() && claim.0.as_ref() == own {
+            // A route does not say how this node came to it: by a call whose answer was lost, or by another's hand, and with what.
             self.look.insert(shard);
         } else if newer {
             self.learn(shard, Some(claim));
@@ -102,8 +100,8 @@ impl State {
         }
         let shard_of = |claim: &Claim| claim.key.as_shard();
         // Of a claim that its holder took itself there is no package.
-        let handed: BTreeSet<ShardId> =
-            claims.iter().filter(|claim| claim.package.is_some()).filter_map(shard_of).collect();
+        let handed = claims.iter().filter_map(|claim| Some((shard_of(claim)?, claim.package?)));
+        let handed: BTreeMap<ShardId, u64> = handed.collect();
         let keyed = claims.into_iter().filter_map(|claim| Some((shard_of(&claim)?, (claim.holder, claim.term))));
         let mut claims: BTreeMap<ShardId, (Option<IncarnationId>, Term)> = keyed.collect();
         for shard in shards {
@@ -122,9 +120,13 @@ impl State {
                 self.look.insert(*shard);
                 continue;
             }
-            if handed.contains(shard) && state.handed_over(term) {
+            self.touched.forgot |= term < state.term();
+            let package = handed.get(shard).copied();
+            if package.is_some() && state.handed_over(term) {
                 self.touched.held = true;
             }
+            // 0: given without one.
+            state.package = package.filter(|package| *package > 0).map(|package| (term, package));
             self.learn(*shard, claim);
         }
         self.look_up(now, effects);
@@ -285,6 +287,7 @@ impl State {
         effects: &mut Vec<Effect>,
     ) {
         self.floor = self.floor.max(new);
+        self.transfer_done(shard, term);
         self.given_up(shard, term, (Some(to), new));
         self.plan(now, effects);
     }

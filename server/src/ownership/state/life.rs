@@ -38,6 +38,7 @@ impl State {
             self.check(now, effects);
         }
         self.look_again(now, effects);
+        self.expected_in_vain(now, effects);
         if self.looks() && now >= self.peers.next_poll {
             self.poll(now, effects);
         }
@@ -91,10 +92,16 @@ impl State {
             shard.after = Mono(0);
         }
         self.later.clear();
+        self.expected.clear();
     }
 
     /// This incarnation has a tombstone: for ever.
     pub(super) fn gone(&mut self, effects: &mut Vec<Effect>) {
+        if self.looks() {
+            // Its time was not over: the store forgot it, and with it the others', who come back to what they held as this node does.
+            self.lapsed = true;
+            self.touched.forgot = true;
+        }
         self.drop_holdings();
         // With its life every claim of it is free.
         self.shards.values_mut().for_each(|shard| shard.given = None);

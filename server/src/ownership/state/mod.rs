@@ -10,11 +10,15 @@
 //! - A refused fence, and a higher term that somebody saw, put the shard in doubt at once; it is asked for anew.
 //! - Placement says what else to take and what to give. After a lapse of its own a node takes nothing that another held for one lease.
 //!
-//! `life.rs`: lease and phases. `peers.rs`: members, routes, writing others off. `claims.rs`: what the store says of shards. `plan.rs`: what
+//! - After a transfer was sent the shard goes on here only under a new term (F1). One that was handed over with a package runs under the term of
+//!   the transfer as soon as its giver says so; if the claim says it first it is taken anew, and the package counts if nobody ran it.
+//!
+//! `life.rs`: lease and phases. `moving.rs`: transfers. `peers.rs`: members, routes, writing others off. `claims.rs`: what the store says of shards. `plan.rs`: what
 //! placement asks for.
 
 mod claims;
 mod life;
+mod moving;
 mod peers;
 mod plan;
 
@@ -58,6 +62,10 @@ pub struct State {
     /// Shards that belong elsewhere than where they are, by the last placement.
     targets: BTreeMap<ShardId, IncarnationId>,
     gives: BTreeMap<ShardId, IncarnationId>,
+    /// Transfers that were sent, no answer yet: the terms under which the shards are held.
+    transfers: BTreeMap<ShardId, Term>,
+    /// Shards whose worlds are ready here, and until when their giver may say that they are this node's.
+    expected: BTreeMap<ShardId, Mono>,
     /// Something that placement looks at has changed.
     dirty: bool,
     /// Counted by the owner.
@@ -69,7 +77,7 @@ pub struct State {
     busy: Busy,
     /// Until when nothing is taken that another held.
     settle: Option<Mono>,
-    /// The lease lapsed and was not had again since.
+    /// The lease lapsed, or the store forgot it, and it was not had again since.
     lapsed: bool,
     /// What members are told, and what they were told last.
     wanted: Status,
@@ -97,6 +105,8 @@ pub struct Touched {
     pub members: bool,
     /// Where shards are.
     pub routes: bool,
+    /// The store was found to have forgotten something that it had acknowledged.
+    pub forgot: bool,
 }
 
 impl State {
@@ -117,6 +127,8 @@ impl State {
             peers: Peers::default(),
             targets: BTreeMap::new(),
             gives: BTreeMap::new(),
+            transfers: BTreeMap::new(),
+            expected: BTreeMap::new(),
             dirty: true,
             until: Mono(0),
             floor: Term(0),
@@ -173,12 +185,18 @@ impl State {
     /// Whether an answer of the store is on its way that may make this shard one that is held.
     pub fn seeks(&self, shard: ShardId) -> bool {
         let reads = self.busy.claims || self.look.contains(&shard) || self.later.contains_key(&shard);
-        self.looks() && (reads || self.asking.contains(&shard))
+        let comes = self.asking.contains(&shard) || self.expected.contains_key(&shard);
+        self.looks() && (reads || comes)
     }
 
     /// Shards to be given, and to whom.
     pub fn gives(&self) -> &BTreeMap<ShardId, IncarnationId> {
         &self.gives
+    }
+
+    /// Whether a transfer of this shard was sent, and no answer came yet.
+    pub fn transfers(&self, shard: ShardId) -> bool {
+        self.transfers.contains_key(&shard)
     }
 
     /// Whether nothing that another held is taken for now.
@@ -210,7 +228,7 @@ impl State {
         let mut wake = self.next_beat.min(self.next_check);
         if self.looks() {
             wake = wake.min(self.peers.next_poll);
-            wake = self.later.values().fold(wake, |wake, at| wake.min(*at));
+            wake = self.later.values().chain(self.expected.values()).fold(wake, |wake, at| wake.min(*at));
         }
         if let Some(settle) = self.settle {
             wake = wake.min(settle);
@@ -272,6 +290,14 @@ impl State {
             Event::Given { shard, term, to, new } => self.given(now, shard, term, to, new, &mut effects),
             Event::Fenced { shard, term } => self.fenced(now, shard, term, &mut effects),
             Event::Gave { shard, term } => self.gave(now, shard, term, &mut effects),
+            Event::Transfer { shard, term, to, package, manifest } => {
+                self.transfer(shard, term, to, package, manifest, &mut effects);
+            }
+            Event::NotGiven { shard, term } => self.not_given(now, shard, term, &mut effects),
+            Event::Expect { shard, until } => self.expect(now, shard, until),
+            Event::Transferred { shard, incarnation, term, package } => {
+                self.transferred(now, shard, &incarnation, term, package, &mut effects);
+            }
             Event::Kept { shard, term } => self.kept(now, shard, term, &mut effects),
             Event::TermSeen { shard, term } => self.term_seen(now, shard, term, &mut effects),
             Event::Wanted { shard } => self.wanted(now, shard, &mut effects),

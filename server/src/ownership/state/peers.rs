@@ -10,9 +10,9 @@ use tenure_shared::{IncarnationId, ShardId, Term};
 
 use super::State;
 use crate::{
-    ownership::event::Effect,
+    ownership::{event::Effect, view::Owned},
     runtime::{Mono, Wall},
-    store::{Member, Route},
+    store::{Key, Member, Route},
 };
 
 /// Heartbeats that stand still for so many leases by the observer's own clock end a lease too.
@@ -31,6 +31,7 @@ const EAGERNESS: u32 = 4;
 pub(super) struct Peers {
     pub(super) members: Arc<Vec<Member>>,
     pub(super) at: Wall,
+    named: Arc<BTreeMap<Key, Owned>>,
     /// Read in this life.
     members_read: bool,
     routes_read: bool,
@@ -38,6 +39,8 @@ pub(super) struct Peers {
     seen_before: bool,
     /// Where to read routes on from.
     counter: u64,
+    /// The highest count of routes that was ever read.
+    highest: u64,
     /// The routes of a reading of all of them that is under way.
     all: Option<BTreeMap<ShardId, Term>>,
     pub(super) next_poll: Mono,
@@ -186,8 +189,9 @@ impl State {
             return;
         }
         for route in changed {
-            if let Some(shard) = route.key.as_shard() {
-                self.hint(shard, (route.owner.clone(), route.term));
+            match route.key.as_shard() {
+                Some(shard) => self.hint(shard, (route.owner.clone(), route.term)),
+                None => self.hint_named(route),
             }
         }
         self.look_up(now, effects);
@@ -203,6 +207,8 @@ impl State {
         }
         // A store that forgot counts from lower: all of it is read again.
         let forgot = counter < since;
+        self.touched.forgot |= counter < self.peers.highest;
+        self.peers.highest = counter;
         self.peers.counter = if forgot { 0 } else { counter };
         if forgot || changed.len() >= ROUTES {
             self.busy.routes = true;
@@ -213,6 +219,21 @@ impl State {
         self.mend_routes(effects);
         self.plan(now, effects);
         self.own_if_all_answered(effects);
+    }
+
+    /// A route of a key that is no shard: others look after it, here it is only known.
+    fn hint_named(&mut self, route: &Route) {
+        let (key, owned) = (&route.key, Owned { owner: route.owner.clone(), term: route.term });
+        let news = |known: &Owned| owned.term > known.term || (owned.term == known.term && owned.owner.is_none());
+        if self.peers.named.get(key).is_none_or(|known| *known != owned && news(known)) {
+            Arc::make_mut(&mut self.peers.named).insert(key.clone(), owned);
+            self.touched.routes = true;
+        }
+    }
+
+    /// Where other keys than shards are, as far as is known.
+    pub(in crate::ownership) fn named(&self) -> &Arc<BTreeMap<Key, Owned>> {
+        &self.peers.named
     }
 
     /// After a reading of all routes: what is held and has none, or one of before, has it published again. A failover of the store may

@@ -108,6 +108,8 @@ impl State {
                 match target.filter(|target| *target != own) {
                     // It never ran here: it is passed on as it is.
                     Some(target) if self.wanted == Status::Draining => Deed::Release(Some(target.clone())),
+                    // Its worlds are ready, and who gave it is about to say so.
+                    _ if self.expected.contains_key(&shard) => Deed::Nothing,
                     // Whoever gave it saw the members otherwise. It is served first, and given from there.
                     _ => Deed::Acquire,
                 }
@@ -117,6 +119,8 @@ impl State {
                 Deed::Nothing
             }
             Some(_) if self.settles() => Deed::Nothing,
+            // The store forgot who is in the claim: that one comes back as if it were named there.
+            None if self.settles() && state.claim.is_none() && state.high.is_some() => Deed::Nothing,
             _ => {
                 let since = *state.orphan.get_or_insert(now);
                 let serves = self.wanted == Status::Serving;

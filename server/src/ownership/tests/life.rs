@@ -32,7 +32,7 @@ fn past_the_margin_an_accepted_heartbeat_is_not_enough() {
     state.step(seconds(3), granted("a#1", seen(Some("a#1"), 10), 20));
     assert_eq!(state.acts_until(), Mono(0), "the cluster is not known anew yet");
     look(&mut state, seconds(3), &["a#1"]);
-    assert_eq!(held(&state), Some(Holding { term: Term(20), continues: Some(Term(10)) }));
+    assert_eq!(held(&state), Some(Holding { term: Term(20), continues: Some(Term(10)), package: None }));
     assert_eq!(state.acts_until(), Mono(3_500_000_000));
 }
 
@@ -53,7 +53,7 @@ fn a_lapsed_life_is_expired_and_its_worlds_go_on_in_the_next() {
     assert!(look(&mut state, seconds(9), &["a#2"]).is_empty() && doubt(&state));
     state.step(seconds(9), granted("a#2", seen(Some("a#1"), 10), 30));
     assert!(!doubt(&state));
-    assert_eq!(held(&state), Some(Holding { term: Term(30), continues: Some(Term(10)) }));
+    assert_eq!(held(&state), Some(Holding { term: Term(30), continues: Some(Term(10)), package: None }));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn worlds_are_dropped_when_another_owned_the_shard_in_between() {
     let effects = state.step(seconds(15), Event::Tick);
     assert_eq!(acquires(&effects), vec![seen(Some("b#1"), 15)]);
     state.step(seconds(15), granted("a#2", seen(Some("b#1"), 15), 30));
-    assert_eq!(held(&state), Some(Holding { term: Term(30), continues: None }));
+    assert_eq!(held(&state), Some(Holding { term: Term(30), continues: None, package: None }));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn worlds_go_on_when_only_the_answer_to_the_acquire_was_lost() {
     let effects = state.step(seconds(9), claims(vec![claim(0, Some("a#2"), 30)]));
     assert_eq!(acquires(&effects), vec![seen(Some("a#2"), 30)]);
     state.step(seconds(9), granted("a#2", seen(Some("a#2"), 30), 31));
-    assert_eq!(held(&state), Some(Holding { term: Term(31), continues: Some(Term(10)) }));
+    assert_eq!(held(&state), Some(Holding { term: Term(31), continues: Some(Term(10)), package: None }));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn worlds_are_dropped_when_another_had_the_shard_and_gave_it_back() {
         state.step(seconds(9), granted("a#2", seen(Some("a#2"), 20), 30));
         // The reading that the route asked for.
         state.step(seconds(9), claims(vec![handed()]));
-        assert_eq!(held(&state), Some(Holding { term: Term(30), continues: None }));
+        assert_eq!(held(&state), Some(Holding { term: Term(30), continues: None, package: None }));
     }
 }
 
@@ -137,16 +137,16 @@ fn two_lapses_in_a_row_keep_the_oldest_world() {
     state.step(seconds(6), beat("a#1", seconds(5)));
     state.step(seconds(6), granted("a#1", seen(Some("a#1"), 20), 30));
     look(&mut state, seconds(6), &["a#1"]);
-    assert_eq!(held(&state), Some(Holding { term: Term(30), continues: Some(Term(10)) }));
+    assert_eq!(held(&state), Some(Holding { term: Term(30), continues: Some(Term(10)), package: None }));
 }
 
 #[test]
 fn an_answer_that_was_overtaken_changes_nothing() {
     let mut state = owning();
     state.step(seconds(1), granted("a#1", None, 5));
-    assert_eq!(held(&state), Some(Holding { term: Term(10), continues: None }));
+    assert_eq!(held(&state), Some(Holding { term: Term(10), continues: None, package: None }));
     state.step(seconds(1), granted("a#0", None, 50));
-    assert_eq!(held(&state), Some(Holding { term: Term(10), continues: None }));
+    assert_eq!(held(&state), Some(Holding { term: Term(10), continues: None, package: None }));
 }
 
 #[test]

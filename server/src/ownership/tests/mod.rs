@@ -1,6 +1,7 @@
 //! The step machine, event by event. Here: what the tests say it with.
 
 mod life;
+mod moving;
 mod peers;
 mod plan;
 mod terms;
@@ -130,7 +131,7 @@ fn owning() -> State {
     assert_eq!(acquires(&effects), vec![None]);
     state.step(seconds(0), granted("a#1", None, 10));
     assert_eq!(state.phase(), Phase::Owning);
-    assert_eq!(held(&state), Some(Holding { term: Term(10), continues: None }));
+    assert_eq!(held(&state), Some(Holding { term: Term(10), continues: None, package: None }));
     state
 }
 

@@ -70,7 +70,7 @@ fn who_lapsed_by_the_stores_clock_is_written_off_and_taken_over_at_once() {
     let effects = state.step(seconds(1), Event::Expired { incarnation: name("b#1"), gone: true });
     assert_eq!(acquires(&effects), vec![seen(Some("b#1"), 10)]);
     state.step(seconds(1), granted("a#1", seen(Some("b#1"), 10), 30));
-    assert_eq!(held(&state), Some(Holding { term: Term(30), continues: None }));
+    assert_eq!(held(&state), Some(Holding { term: Term(30), continues: None, package: None }));
 }
 
 #[test]
@@ -129,6 +129,36 @@ fn after_its_own_lapse_it_leaves_what_others_held_for_one_lease() {
     }
     let effects = heartbeat(&mut state, seconds(12), &present(&["a#2"]));
     assert_eq!((acquires_of(&effects), state.settles()), (vec![(0, seen(Some("b#1"), 10))], false));
+}
+
+#[test]
+fn a_store_that_was_emptied_is_no_reason_to_take_what_others_have_in_memory() {
+    let mut state = among(2, &["a#1", "b#1"], vec![route(0, Some("b#1"), 10)]);
+    assert!(!state.take_touched().forgot);
+    // Its lease had not ended, and the store does not know it.
+    state.step(seconds(1), Event::Gone { incarnation: name("a#1") });
+    assert!(state.take_touched().forgot, "an alarm");
+    state.step(seconds(1), Event::Registered { incarnation: name("a#2"), sent: seconds(1) });
+    state.step(seconds(1), present(&["a#2"]));
+    // What it had is asked for as it was left, is refused, and read.
+    let effects = state.step(seconds(1), routes(0, 0, vec![]));
+    assert_eq!(acquires_of(&effects), vec![]);
+    assert!(state.take_touched().forgot, "the count of routes went back");
+    state.step(seconds(1), Event::Refused { shard: ShardId(1), incarnation: name("a#2"), term: Term(0) });
+    let absent = Event::Claims { shards: vec![ShardId(0), ShardId(1)], claims: vec![] };
+    let mut asked = Vec::new();
+    for tenth in 10..39 {
+        let now = millis(tenth * 100);
+        for event in [absent.clone(), Event::Tick, beat("a#2", now)] {
+            let effects = state.step(now, event);
+            asked.extend(acquires_of(&effects));
+            grant_all(&mut state, now, &effects, 2_000);
+        }
+    }
+    assert_eq!(asked, vec![(1, None)], "its own, from memory; the other's for one lease not");
+    assert!(state.settles());
+    let effects = heartbeat(&mut state, seconds(4), &present(&["a#2"]));
+    assert_eq!(acquires_of(&effects), vec![(0, None)], "then nobody came for it");
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn a_shard_that_was_given_to_a_node_runs_under_a_term_of_its_own_as_soon_as_some
     assert!(state.seeks(shard) && !state.holdings().contains_key(&shard));
     state.step(millis(1_504), granted_of(shard.0, "a#1", seen(Some("a#1"), 11), 12));
     assert!(!state.seeks(shard));
-    assert_eq!(state.holdings()[&shard], Holding { term: Term(12), continues: None });
+    assert_eq!(state.holdings()[&shard], Holding { term: Term(12), continues: None, package: None });
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn a_higher_term_that_somebody_saw_is_answered_by_a_new_one_from_memory() {
     assert!(held(&state).is_none() && doubt(&state) && state.acts_until() > Mono(0));
     assert_eq!(term_seen(&mut state, 40), vec![], "it is being asked for");
     state.step(seconds(1), granted("a#1", seen(Some("a#1"), 10), 51));
-    assert_eq!(held(&state), Some(Holding { term: Term(51), continues: Some(Term(10)) }));
+    assert_eq!(held(&state), Some(Holding { term: Term(51), continues: Some(Term(10)), package: None }));
     assert!(!doubt(&state));
 }
 
@@ -36,7 +36,7 @@ fn a_term_seen_while_it_asks_is_answered_once_more() {
     assert_eq!((acquires(&effects), floors(&effects)), (vec![seen(Some("a#1"), 51)], vec![Term(90)]));
     assert!(held(&state).is_none(), "nothing is sent below what was seen");
     state.step(seconds(1), granted("a#1", seen(Some("a#1"), 51), 91));
-    assert_eq!(held(&state), Some(Holding { term: Term(91), continues: Some(Term(10)) }));
+    assert_eq!(held(&state), Some(Holding { term: Term(91), continues: Some(Term(10)), package: None }));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_claim_that_it_is_in_and_does_not_run_is_acquired_anew() {
     assert_eq!(acquires(&effects), vec![seen(Some("a#1"), 20)]);
     assert_eq!(held(&state), None);
     state.step(seconds(1), granted("a#1", seen(Some("a#1"), 20), 30));
-    assert_eq!(held(&state), Some(Holding { term: Term(30), continues: None }));
+    assert_eq!(held(&state), Some(Holding { term: Term(30), continues: None, package: None }));
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn an_owner_that_the_store_forgot_goes_on_from_memory_when_the_claim_is_free() {
     let (mut state, effects) = reads_lower(None);
     assert_eq!((acquires(&effects), floors(&effects)), (vec![seen(None, 4)], vec![Term(10)]));
     state.step(seconds(1), granted("a#1", seen(None, 4), 30));
-    assert_eq!(held(&state), Some(Holding { term: Term(30), continues: Some(Term(10)) }));
+    assert_eq!(held(&state), Some(Holding { term: Term(30), continues: Some(Term(10)), package: None }));
 }
 
 #[test]

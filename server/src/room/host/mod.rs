@@ -17,14 +17,17 @@ mod config;
 mod core;
 mod executor;
 mod finder;
+mod frozen;
 mod gateways;
 mod giving;
+mod hands;
 mod inbox;
 mod items;
 mod link;
 mod loading;
 mod names;
 mod pacing;
+mod prepared;
 mod proof;
 mod schedules;
 mod shard;
@@ -38,6 +41,8 @@ use std::{collections::BTreeMap, io, sync::Arc};
 
 pub use config::HostConfig;
 pub use executor::{Activity, Busy, Executor, Next, Wake};
+pub use frozen::Frozen;
+pub use hands::Hands;
 pub use inbox::Stage;
 pub use status::{HostStatus, RoomStatus, StopReport};
 pub use threads::Threads;
@@ -113,6 +118,13 @@ impl RoomHost {
     /// How often room threads woke up so far; it stands still while all rooms are dormant.
     pub fn wakeups(&self) -> u64 {
         self.host.executor.wakeups()
+    }
+
+    /// Makes a shard that is held here look for due work that it may not know of. Cheap, and without effect on any other.
+    pub fn look_for_work(&self, shard: tenure_shared::ShardId) {
+        if let Some(shard) = self.host.held(shard) {
+            shard.look_for_work();
+        }
     }
 
     fn end(&self) {

@@ -170,6 +170,16 @@ impl Occurrences {
         occurrence(id).is_none_or(|(schedule, at)| self.pending.contains_key(&(schedule.into(), at)))
     }
 
+    /// The items of occurrences that are pending, but for those that were put off: of these the store knows more.
+    pub(super) fn waiting(&self, book: &RewardBook, room: &RoomId) -> Vec<WorkItem> {
+        let of = |schedule: &Arc<Schedule>| {
+            let pending = self.pending.iter().filter(|((id, _), _)| id == schedule.id());
+            let items = pending.map(|((_, at), due)| (item(schedule, room, *at), *due));
+            items.filter(|(item, due)| item.due == *due).map(|(item, _)| item).collect::<Vec<_>>()
+        };
+        book.for_room(room).flat_map(of).collect()
+    }
+
     /// Next due time per schedule, for the world: changes since the last call only.
     pub(super) fn news(&mut self) -> Vec<(Arc<str>, Option<Wall>)> {
         if !std::mem::take(&mut self.moved) {
@@ -240,6 +250,20 @@ grant = { gold = 100 }
 
     fn keys(items: &[WorkItem]) -> Vec<(String, u64)> {
         items.iter().map(|i| (i.id.job.to_string(), (i.id.key.parse::<u64>().expect("µs") - START) / SECOND)).collect()
+    }
+
+    #[test]
+    fn what_waits_can_be_told_to_a_store_that_forgot_it() {
+        let mut occurrences = Occurrences::default();
+        let scheduled = occurrences.reconcile(&book(), &room(), &[], at(5)).scheduled;
+        let sorted = |mut items: Vec<WorkItem>| {
+            items.sort_by(|a, b| a.id.cmp(&b.id));
+            items
+        };
+        assert_eq!(sorted(occurrences.waiting(&book(), &room())), sorted(scheduled.clone()));
+        let chest = scheduled.iter().find(|item| item.id.job.ends_with("chest")).expect("scheduled");
+        occurrences.put_off(&chest.id, at(90));
+        assert!(!occurrences.waiting(&book(), &room()).contains(chest), "the store has its attempts");
     }
 
     #[test]

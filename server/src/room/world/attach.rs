@@ -60,7 +60,7 @@ impl RoomWorld {
         if let Some(id) = ended {
             self.end_again(id, attach)?;
         }
-        self.dirty = true;
+        (self.dirty, self.unseen) = (true, true);
         let (id, fresh) = match known.filter(|_| ended.is_none()) {
             Some(id) => (id, false),
             None => (self.new_seat(attach, ended.is_some())?, true),

@@ -155,6 +155,7 @@ impl RoomWorld {
             empty_since: Some(start.now),
             last_body: start.now,
             dirty: true,
+            unseen: true,
         })
     }
 

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use tenure_shared::{IncarnationId, ShardId, Term};
 
 use super::{
     Outcome, Subject, TTL, again, checkpoint, commit, equal, holds, incarnation, member, ok, owner, refused, room,
 };
-use crate::store::{Batch, Error, Fence, Key, Store, model::limits};
+use crate::store::{Batch, Error, Fence, Key, KeyState, Store, model::limits};
 
 fn shard(n: u32) -> Key {
     Key::shard(ShardId(n))
@@ -212,4 +213,26 @@ pub(super) async fn history_is_bounded_and_in_order(subject: Subject) -> Outcome
     let latest = terms[terms.len() - limits::HISTORY as usize..].to_vec();
     equal("the latest lines, oldest first", history.iter().map(|h| h.term).collect(), latest)?;
     holds("each with its owner", history.iter().all(|h| h.owner.as_ref() == Some(fence.incarnation())))
+}
+
+pub(super) async fn the_state_of_a_claim_is_written_under_its_fence(subject: Subject) -> Outcome {
+    let (store, key) = (&subject.store, Key::named("daemon/x@1/3"));
+    let (a, b) = (member(store, "a#1").await?, member(store, "b#1").await?);
+    equal("none", ok("state", store.state(&key).await)?, None)?;
+    let fence = ok("acquire", store.acquire(&key, &a, None, Term(0)).await)?;
+    let body = |text: &'static str| Bytes::from_static(text.as_bytes());
+    ok("first", store.put_state(&fence, 0, body("one")).await)?;
+    ok("its repeat", store.put_state(&fence, 0, body("one")).await)?;
+    refused("another in its place", "Conflict", store.put_state(&fence, 0, body("two")).await)?;
+    ok("second", store.put_state(&fence, 1, body("two")).await)?;
+    refused("the first one late", "Conflict", store.put_state(&fence, 0, body("one")).await)?;
+    let large = vec![0; limits::STATE_BYTES + 1].into();
+    refused("too large", "Invalid", store.put_state(&fence, 2, large).await)?;
+    let term = ok("transfer", store.transfer(&fence, &b, 0, vec![], Term(0)).await)?;
+    refused("under an old fence", "Fenced", store.put_state(&fence, 2, body("three")).await)?;
+    let next = Fence::new(key.clone(), b, term);
+    ok("under the new one", store.put_state(&next, 2, body("four")).await)?;
+    ok("release", store.release(&next).await)?;
+    refused("of nobody", "Fenced", store.put_state(&next, 3, body("five")).await)?;
+    equal("state", ok("state", store.state(&key).await)?, Some(KeyState { version: 3, body: body("four") }))
 }

@@ -87,3 +87,14 @@ pub(super) async fn constants_are_agreed_once(subject: Subject) -> Outcome {
     let (_, floor) = ok("beat", store.heartbeat(&a, TTL, Term(0)).await)?;
     equal("floor before any claim", floor, Term(0))
 }
+
+pub(super) async fn an_agreement_is_changed_by_compare_and_set(subject: Subject) -> Outcome {
+    let store = &subject.store;
+    refused("of nothing", "Disagreement", store.reagree("daemons x", "8", "12").await)?;
+    ok("first", store.agree("daemons x", "8").await)?;
+    ok("changed", store.reagree("daemons x", "8", "12").await)?;
+    ok("its repeat", store.reagree("daemons x", "8", "12").await)?;
+    refused("of what is no more", "Disagreement", store.reagree("daemons x", "8", "9").await)?;
+    refused("the former value", "Disagreement", store.agree("daemons x", "8").await)?;
+    equal("value", ok("get", store.agree_or_get("daemons x", "8").await)?, "12".to_owned())
+}

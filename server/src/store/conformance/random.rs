@@ -33,6 +33,7 @@ pub enum Op {
     Retry { fence: u8, n: u8 },
     Apply { n: u8, player: u8, gold: i64, capped: bool },
     Session { player: u8, seen: u8, delete: bool },
+    State { fence: u8, seen: u8, n: u8 },
 }
 
 impl Op {
@@ -40,7 +41,7 @@ impl Op {
     pub fn draw(rng: &Rng) -> Self {
         let byte = |bound: u64| u8::try_from(rng.below(bound)).unwrap_or_default();
         let odds = |of: u64| rng.below(of) == 0;
-        match rng.below(36) {
+        match rng.below(38) {
             0..=1 => Op::Advance(rng.below(5)),
             2..=4 => Op::Register(byte(4)),
             5..=6 => Op::Beat(byte(4)),
@@ -57,6 +58,7 @@ impl Op {
                 let gold = i64::try_from(rng.below(70)).unwrap_or_default() - 20;
                 Op::Apply { n: byte(6), player: byte(2), gold, capped: odds(2) }
             }
+            36..=37 => Op::State { fence: byte(3), seen: byte(3), n: byte(2) },
             _ => Op::Session { player: byte(2), seen: byte(4), delete: odds(2) },
         }
     }
@@ -213,6 +215,10 @@ impl Known {
                 });
                 Command::PutSession { player, room, seen: u64::from(*seen), session }
             }
+            Op::State { fence, seen, n } => {
+                let (fence, body) = (self.fence(*fence), vec![*n; 40].into());
+                Command::PutState { fence, seen: u64::from(*seen), body }
+            }
         }
     }
 
@@ -241,6 +247,7 @@ fn questions() -> Vec<Command> {
         let key = Key::shard(shard);
         all.extend([
             Command::Claim { key: key.clone() },
+            Command::State { key: key.clone() },
             Command::History { key },
             Command::Rooms { shard, after: None, limit: 99 },
             Command::Due { shard, before: Wall(u64::MAX), after: None, limit: 99 },

@@ -1,12 +1,13 @@
 //! Claims: who owns a key for which term, how it changes hands, and the routes and history written along with it.
 
+use bytes::Bytes;
 use tenure_shared::{IncarnationId, RoomId, Term};
 
 use super::{
     Step, commit, keys, limits, members,
     rows::{ClaimRow, RoomRow, list as rows_list},
 };
-use crate::store::{Claim, Error, Fence, HistoryEntry, Key, Reply, Route, model::Kv as _};
+use crate::store::{Claim, Error, Fence, HistoryEntry, Key, KeyState, Reply, Route, model::Kv as _};
 
 /// Refuses a fence that is not the claim's (H1, H3).
 pub(super) fn fenced(step: &Step<'_, '_>, fence: &Fence) -> Result<ClaimRow, Error> {
@@ -158,6 +159,23 @@ pub(super) fn release(step: &mut Step<'_, '_>, fence: &Fence) -> Result<Reply, E
     let row = fenced(step, fence)?;
     let claim = Claim { holder: None, package: None, ..row.claim.clone() };
     write(step, Some(row), claim, Some(fence.incarnation().clone()), "release")?;
+    Ok(Reply::Done)
+}
+
+/// Stores the small state of a claim: compare-and-set by version, so that of two writes of one owner the later one stays (F4).
+pub(super) fn put_state(step: &mut Step<'_, '_>, fence: &Fence, seen: u64, body: Bytes) -> Result<Reply, Error> {
+    fenced(step, fence)?;
+    limits::at_most(&format!("state of {}", fence.key()), body.len(), limits::STATE_BYTES, "bytes")?;
+    let key = keys::state(fence.key());
+    let stored = step.get::<KeyState>(&key)?;
+    let version = stored.as_ref().map_or(0, |state| state.version);
+    if stored.is_some_and(|state| seen.checked_add(1) == Some(state.version) && state.body == body) {
+        return Ok(Reply::Done);
+    }
+    if version != seen {
+        return Err(Error::Conflict(format!("the state of {} has version {version}, not {seen}", fence.key())));
+    }
+    step.put(&key, &KeyState { version: version + 1, body })?;
     Ok(Reply::Done)
 }
 

@@ -32,6 +32,10 @@ pub(super) fn claim(key: &Key) -> Vec<u8> {
     format!("claim/{key}").into_bytes()
 }
 
+pub(super) fn state(key: &Key) -> Vec<u8> {
+    format!("state/{key}").into_bytes()
+}
+
 pub(super) fn route(key: &Key) -> Vec<u8> {
     format!("route/{key}").into_bytes()
 }

@@ -10,10 +10,12 @@ pub const LISTING: usize = 1_000;
 pub const OVERDUE_COUNT: usize = 10_000;
 /// Longest claim key, bytes.
 pub const KEY_BYTES: usize = 128;
+/// Largest small state of a claim, bytes.
+pub const STATE_BYTES: usize = 64 * 1024;
 /// Longest name or value of an agreement, and longest text of a member about itself, bytes.
 pub const TEXT_BYTES: usize = 256;
-/// Most roles of a member.
-pub const ROLES: usize = 8;
+/// Most roles of a member: what it does, and the sets of daemons that its build has.
+pub const ROLES: usize = 64;
 /// Largest body of one room's checkpoint, bytes (default of `room.max_checkpoint`).
 pub const CHECKPOINT_BYTES: usize = 1024 * 1024;
 /// Checkpoint bodies of one commit, bytes; a commit of a single room may go up to [`CHECKPOINT_BYTES`].

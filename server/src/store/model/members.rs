@@ -154,6 +154,21 @@ pub(super) fn agree(step: &mut Step<'_, '_>, name: String, value: String, or_get
     }
 }
 
+pub(super) fn reagree(step: &mut Step<'_, '_>, name: String, agreed: &str, value: String) -> Result<Reply, Error> {
+    limits::text("name of an agreement", &name, limits::TEXT_BYTES)?;
+    limits::text("value of an agreement", &value, limits::TEXT_BYTES)?;
+    let key = keys::agreed(&name);
+    match step.get::<String>(&key)? {
+        // A repeat of what was carried out.
+        Some(is) if is == value => Ok(Reply::Agreed(value)),
+        Some(is) if is == agreed => {
+            step.put(&key, &value)?;
+            Ok(Reply::Agreed(value))
+        }
+        is => Err(Error::Disagreement { name, agreed: is.unwrap_or_else(|| "nothing".to_owned()), proposed: value }),
+    }
+}
+
 /// Whether any member has a lease that has not lapsed.
 fn anybody_lives(step: &Step<'_, '_>) -> Result<bool, Error> {
     let Reply::Members(members) = list(step)? else { return Ok(true) };

@@ -10,6 +10,7 @@
 //! member/<incarnation>                             a live member with its lease
 //! tombstone/<incarnation>                          store time of its end: for ever
 //! claim/<key>   history/<key>|<line>               a claim; its latest 256 changes
+//! state/<key>                                      the small state that belongs to a claim, with its version
 //! route/<key>   routelog/<counter>                 counter of the key's last change; the key and what it is now
 //! agreed/<name>                                    a constant of the cluster
 //! room/<room>   rooms/<shard>|<room>               a checkpoint; all of it but the body, for listing a shard
@@ -213,6 +214,7 @@ fn dispatch(step: &mut Step<'_, '_>, command: Command) -> Result<Reply, Error> {
         Command::SetStatus { incarnation, status } => members::set_status(step, &incarnation, status),
         Command::Members => members::list(step),
         Command::Deregister { incarnation } => members::deregister(step, &incarnation),
+        Command::Reagree { name, agreed, value } => members::reagree(step, name, &agreed, value),
         Command::Agree { name, value } => members::agree(step, name, value, false),
         Command::AgreeOrGet { name, value } => members::agree(step, name, value, true),
 
@@ -225,6 +227,8 @@ fn dispatch(step: &mut Step<'_, '_>, command: Command) -> Result<Reply, Error> {
         Command::Claim { key } => claims::claim(step, &key),
         Command::Claims { keys } => claims::list(step, &keys),
         Command::Routes { since } => claims::routes(step, since),
+        Command::State { key } => Ok(Reply::State(step.get(&keys::state(&key))?)),
+        Command::PutState { fence, seen, body } => claims::put_state(step, &fence, seen, body),
         Command::History { key } => claims::history(step, &key),
 
         Command::Load { room } => Ok(Reply::Checkpoint(step.get(&keys::room(&room))?)),

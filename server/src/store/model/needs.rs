@@ -61,7 +61,9 @@ pub(in crate::store) fn needs(command: &Command) -> Needs {
             Needs::keys([keys::member(incarnation.as_str()), keys::TERM.to_vec()])
         }
         Command::Members => Needs::scan(keys::MEMBERS.to_vec(), None, limits::LISTING),
-        Command::Agree { name, .. } | Command::AgreeOrGet { name, .. } => Needs::keys([keys::agreed(name)]),
+        Command::Agree { name, .. } | Command::AgreeOrGet { name, .. } | Command::Reagree { name, .. } => {
+            Needs::keys([keys::agreed(name)])
+        }
 
         Command::Acquire { key, caller, seen, .. } => {
             let holder = seen.as_ref().and_then(|(holder, _): &(_, Term)| holder.as_ref());
@@ -82,6 +84,8 @@ pub(in crate::store) fn needs(command: &Command) -> Needs {
             needs.keys.push(keys::ROUTES.to_vec());
             needs
         }
+        Command::State { key } => Needs::keys([keys::state(key)]),
+        Command::PutState { fence, .. } => Needs::keys([keys::claim(fence.key()), keys::state(fence.key())]),
         Command::History { key } => Needs::scan(keys::history(key), None, limits::LISTING),
 
         Command::Load { room } => Needs::keys([keys::room(room)]),

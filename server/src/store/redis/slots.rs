@@ -52,7 +52,7 @@ impl Tag {
                 b"meta/routes" => Self::routes(),
                 _ => home.clone(),
             },
-            b"claim" | b"history" => {
+            b"claim" | b"history" | b"state" => {
                 let rest = row.iter().position(|byte| *byte == b'/').map_or(row, |at| &row[at + 1..]);
                 let key = rest.split(|byte| *byte == 0).next().unwrap_or_default();
                 Self::claim(&Key::named(&String::from_utf8_lossy(key)))
@@ -138,12 +138,17 @@ pub(super) fn home(command: &Command) -> Home {
         | Command::Members
         | Command::Deregister { .. }
         | Command::Agree { .. }
-        | Command::AgreeOrGet { .. } => Tag::members(),
-        Command::Acquire { key, .. } | Command::Claim { key } | Command::History { key } => Tag::claim(key),
+        | Command::AgreeOrGet { .. }
+        | Command::Reagree { .. } => Tag::members(),
+        Command::Acquire { key, .. } | Command::Claim { key } | Command::State { key } | Command::History { key } => {
+            Tag::claim(key)
+        }
         Command::Transfer { fence, .. } | Command::Release { fence } | Command::Publish { fence } => {
             Tag::claim(fence.key())
         }
-        Command::Commit { fence, .. } | Command::Retry { fence, .. } => Tag::claim(fence.key()),
+        Command::Commit { fence, .. } | Command::Retry { fence, .. } | Command::PutState { fence, .. } => {
+            Tag::claim(fence.key())
+        }
         Command::Claims { keys } => keys.first().map_or_else(Tag::members, Tag::claim),
         Command::Routes { .. } => Tag::routes(),
         Command::Load { room } => return Home::Room(room.clone()),
@@ -174,6 +179,7 @@ mod tests {
         assert_eq!(at("history/shard/17\x000001"), "tenure:s17");
         assert_eq!(at("claim/daemon/regions@8/2"), "tenure:c:daemon/regions@8/2");
         assert_eq!(at("history/singleton/x\x000001"), "tenure:c:singleton/x");
+        assert_eq!(at("state/daemon/regions@8/2"), "tenure:c:daemon/regions@8/2");
         assert_eq!(at("member/a#1"), "tenure:members");
         assert_eq!(at("routelog/0001"), "tenure:routes");
         assert_eq!(at("meta/time"), "tenure:s3");

@@ -7,6 +7,7 @@ mod fields;
 mod packet;
 mod to_gateway;
 mod to_node;
+mod to_peer;
 
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ pub(super) use fields::Fields;
 pub(super) use packet::{Out, Packet, TooLong};
 pub(super) use to_gateway::{read_to_gateway, write_to_gateway};
 pub(super) use to_node::{read_to_node, write_to_node};
+pub(super) use to_peer::{read_to_peer, write_to_peer};
 
 /// Longest packet, bytes: a snapshot of the largest room (16 MiB) for a few members at a time. What is longer in a length is refused before anything
 /// is reserved (C42).

@@ -5,7 +5,7 @@ use tenure_shared::RoomId;
 use super::{
     super::{
         config::{GAME_ITEMS, LONGEST_RETRY, backoff},
-        inbox::Durable,
+        inbox::{Durable, Saved},
         names,
         shard::pending::Request,
     },
@@ -88,6 +88,7 @@ impl Actor {
             return self.park(&format!("its checkpoint has {size} bytes; room.max_checkpoint is {limit}"), now);
         }
         self.cancelling.extend(request.cancelled.iter().cloned());
+        self.saved = Some(Saved::of(&checkpoint));
         self.submit(Request { checkpoint: Some(checkpoint), ..request });
     }
 
@@ -111,6 +112,18 @@ impl Actor {
             self.saving = true;
             self.commit(Request::default(), true, now);
         }
+    }
+
+    /// The room goes on from memory, perhaps on a store that fell back to an older state, or was emptied: it is told what the room has and
+    /// waits for. An item that it still has, or that was done, stays as it is (H6).
+    pub(super) fn continued(&mut self, now: Mono) {
+        if self.phase != Phase::Running {
+            return;
+        }
+        let waiting = self.occurrences.waiting(&self.host.book, &self.handle.room);
+        let mut scheduled: Vec<_> = waiting.into_iter().filter(|item| !self.work.contains_key(&item.id)).collect();
+        scheduled.extend(self.work.values().filter(|item| !self.cancelling.contains(&item.id)).cloned());
+        self.commit(Request { scheduled, ..Request::default() }, true, now);
     }
 
     /// Spread over the period, so that a thousand rooms do not save in the same moment.

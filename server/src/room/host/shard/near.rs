@@ -129,6 +129,16 @@ impl Near {
         self.reading.whole();
     }
 
+    /// There may be more than is known, or the store forgot what was done: everything is read again, now.
+    pub(in crate::room::host) fn look_again(&mut self) {
+        self.reading.whole();
+    }
+
+    /// An item that is in a room's hands.
+    pub(in crate::room::host) fn in_hand(&self, id: &WorkId) -> Option<WorkItem> {
+        self.handed.get(id).cloned()
+    }
+
     /// Nothing is known of these items until everything is read again, as it is now and then.
     pub(in crate::room::host) fn forget(&mut self, request: &Request) {
         for id in request.touches() {

@@ -142,6 +142,18 @@ impl Pending {
         merged
     }
 
+    /// The store may have forgotten items that rooms have in hand (`known`): requests that say what became of one bring it along. One that
+    /// was done stays done.
+    pub(in crate::room::host) fn bring(&mut self, known: impl Fn(&WorkId) -> Option<WorkItem>) {
+        for (_, request) in &mut self.queue {
+            let named = request.completed.iter().chain(request.advanced.iter().map(|(id, _)| id));
+            let named =
+                named.chain(request.failed.iter().map(|(id, _)| id)).chain(request.parked.iter().map(|(id, _)| id));
+            let items: Vec<_> = named.filter_map(&known).collect();
+            request.scheduled.extend(items);
+        }
+    }
+
     /// The room knows of the refusal, or is gone.
     pub(in crate::room::host) fn resume(&mut self, room: &RoomId) {
         self.refused.remove(room);

@@ -47,9 +47,11 @@ impl Writer {
                 }
                 // The same fence, still believed in: only the store can say otherwise, and it does at the next commit.
                 Some(held) if held.fence == self.fence && !doubt => return Fate::Going,
-                Some(held) if held.fence != self.fence => break held,
                 // Ownership may not have heard of it: its mailbox was full. It takes notice of a fence that is its newest only.
-                Some(_) if doubt => ownership.fenced(&self.fence),
+                Some(held) if doubt && held.fence == self.fence => ownership.fenced(&self.fence),
+                // Whoever has the shard in hand hears of it too, and says first what becomes of its rooms.
+                _ if self.shard.giving().is_some() => {}
+                Some(held) if held.fence != self.fence => break held,
                 None if lost => return Fate::Lost,
                 _ => {}
             }
@@ -84,12 +86,29 @@ impl Writer {
         } else if !requests.is_empty() {
             self.shard.pending.lock().put_back(requests);
         }
+        self.bring_along();
         self.shard.outbox.restart();
         outbox::kick(&self.host, &self.shard);
         tracing::info!(shard = %self.shard.id, term = %self.fence.term(), "the shard goes on from memory");
         self.host.ran(&self.fence);
+        for handle in self.host.rooms_of(self.shard.id) {
+            handle.wake();
+        }
         attaching::offer_kept(&self.host, &self.shard);
         Fate::Going
+    }
+
+    /// The store may have fallen back to an older state, or have been emptied, while the shard stood still: rooms tell it anew what they have.
+    /// Those that commit next bring what they have in hand.
+    fn bring_along(&mut self) {
+        self.near.look_again();
+        let near = &self.near;
+        self.shard.pending.lock().bring(|id| near.in_hand(id));
+        for handle in self.host.rooms.all() {
+            if handle.room.shard(self.host.config.shards) == self.shard.id {
+                handle.tell(Event::Continued);
+            }
+        }
     }
 
     /// Whether a batch whose answer was lost is in the store. One step applies it whole, so one room tells. `None` when no room's row can

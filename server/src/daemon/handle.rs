@@ -1,0 +1,361 @@
+//! [`Daemons`]: the handle that everyone holds. The driver behind it is in `driver.rs`.
+
+use std::{sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use tenure_shared::{IncarnationId, ShardId};
+use tokio::sync::{Semaphore, oneshot, watch};
+
+use super::{
+    letter::{Letter, MESSAGE_BYTES, Refused},
+    post::{Post, Wake},
+    spec::ShardedDaemonProcess,
+    table::{DaemonStatus, Row, SetStatus, Table},
+    user::{Daemon, decode, encode},
+};
+use crate::{
+    ownership::Ownership,
+    runtime::{Clock, Mono, mailbox},
+    store::{Error, Store},
+};
+
+/// How long a message waits for a daemon that moves, and for its answer, unless said otherwise.
+pub const DEADLINE: Duration = Duration::from_secs(5);
+/// Most messages of one node that wait for daemons.
+const WAITING: usize = 1_024;
+/// Between two looks whether a daemon is there again, beside what is told.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What a handle asks of the driver.
+pub(super) enum Request {
+    HandOver { set: usize, index: u32, to: IncarnationId },
+    Unpark { set: usize, index: u32 },
+    Agreement { set: usize },
+    Drain,
+    Leave(oneshot::Sender<()>),
+}
+
+pub(super) struct Shared {
+    pub(super) sets: Vec<ShardedDaemonProcess>,
+    pub(super) table: ArcSwap<Vec<Arc<Table>>>,
+    pub(super) changes: watch::Sender<u64>,
+    pub(super) requests: mailbox::Sender<Request>,
+    pub(super) ownership: Ownership,
+    pub(super) store: Store,
+    pub(super) clock: Clock,
+    pub(super) waiting: Semaphore,
+    pub(super) wake: Option<Wake>,
+    pub(super) post: Post,
+}
+
+impl Shared {
+    pub(super) fn waiting() -> Semaphore {
+        Semaphore::new(WAITING)
+    }
+}
+
+/// A handle to the daemons of the cluster, wherever they run; cheap to clone.
+#[derive(Clone)]
+pub struct Daemons(pub(super) Arc<Shared>);
+
+impl std::fmt::Debug for Daemons {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.sets.iter().map(ShardedDaemonProcess::name)).finish()
+    }
+}
+
+/// Where a message goes.
+enum Way {
+    Here(mailbox::Sender<Letter>),
+    There(IncarnationId),
+    Wait,
+}
+
+impl Daemons {
+    /// Tells a daemon something: `Ok` when the daemon has taken it out of its mailbox. Waits up to [`DEADLINE`] while it moves.
+    ///
+    /// A daemon that tells one which tells it back waits for itself: give such a message to a timer, or to a task. Cancelled before it
+    /// resolved, the message may or may not have been taken.
+    ///
+    /// # Errors
+    /// Why it was refused; [`Refused::may_retry`] says whether it surely was not taken.
+    pub async fn tell<D: Daemon>(&self, name: &str, index: u32, message: &D::Message) -> Result<(), Refused> {
+        let body = encode(message).map_err(Refused::Unreadable)?;
+        let deadline = self.0.clock.now().plus(DEADLINE);
+        self.deliver(name, index, body, false, deadline).await.map(drop)
+    }
+
+    /// Asks a daemon, and waits for its answer up to `deadline` from now.
+    ///
+    /// # Errors
+    /// Why there is none; [`Refused::may_retry`] says whether it surely was not taken.
+    pub async fn ask<D: Daemon>(
+        &self,
+        name: &str,
+        index: u32,
+        message: &D::Message,
+        deadline: Duration,
+    ) -> Result<D::Answer, Refused> {
+        let body = encode(message).map_err(Refused::Unreadable)?;
+        let answer = self.deliver(name, index, body, true, self.0.clock.now().plus(deadline)).await?;
+        decode(&answer).map_err(Refused::Unreadable)
+    }
+
+    /// Tells every daemon of a set; what became of it for each index.
+    pub async fn broadcast<D: Daemon>(&self, name: &str, message: &D::Message) -> Vec<Result<(), Refused>> {
+        let count =
+            self.find(name).and_then(|set| self.0.table.load().get(set)?.agreed).map_or(0, |agreed| agreed.count);
+        let mut told = Vec::with_capacity(count as usize);
+        // All at once, as far as mailboxes and waiting places go: each is bounded by its own deadline.
+        let tells: Vec<_> = (0..count).map(|index| Box::pin(self.tell::<D>(name, index, message))).collect();
+        for tell in join_all(tells).await {
+            told.push(tell);
+        }
+        told
+    }
+
+    /// Stops a set everywhere, until [`Daemons::start`]: its daemons end on all nodes, and none starts again, after restarts of nodes
+    /// too. Resolves when that is agreed on; [`Daemons::status`] shows how far it is.
+    ///
+    /// # Errors
+    /// What the store met.
+    pub async fn stop(&self, name: &str) -> Result<(), Error> {
+        self.agree(name, true).await
+    }
+
+    /// Starts a set that was stopped.
+    ///
+    /// # Errors
+    /// What the store met.
+    pub async fn start(&self, name: &str) -> Result<(), Error> {
+        self.agree(name, false).await
+    }
+
+    async fn agree(&self, name: &str, stopped: bool) -> Result<(), Error> {
+        let unknown = || Error::Invalid(format!("there are no daemons {name:?}"));
+        let set = self.find(name).ok_or_else(unknown)?;
+        let spec = self.0.sets.get(set).ok_or_else(unknown)?;
+        // Somebody may change it at the same moment: then it is read and tried once more.
+        for last in [false, true] {
+            let now = super::call::read_agreed(&self.0.store, spec).await?;
+            let to = super::agreed::Agreed { stopped, ..now };
+            match self.0.store.reagree(&super::agreed::agreement(name), &now.to_string(), &to.to_string()).await {
+                Err(Error::Disagreement { .. }) if !last => {}
+                done => {
+                    done?;
+                    break;
+                }
+            }
+        }
+        // When the mailbox is full it is read at the next look.
+        drop(self.0.requests.try_send(Request::Agreement { set }));
+        Ok(())
+    }
+
+    /// Hands one over to another node: it is stopped, and its claim given to that node. `false`: there is no such set or no such member.
+    pub async fn hand_over(&self, name: &str, index: u32, node: &str) -> bool {
+        let view = self.0.ownership.view();
+        let to = view.members.iter().find(|member| member.info.node == node).map(|member| member.incarnation.clone());
+        let (Some(set), Some(to)) = (self.find(name), to) else { return false };
+        self.0.requests.send(Request::HandOver { set, index, to }).await.is_ok()
+    }
+
+    /// Tries a daemon that is parked on this node again. `false`: there is no such set.
+    pub async fn unpark(&self, name: &str, index: u32) -> bool {
+        let Some(set) = self.find(name) else { return false };
+        self.0.requests.send(Request::Unpark { set, index }).await.is_ok()
+    }
+
+    /// Where each one is, and how those of this node are doing.
+    pub fn status(&self) -> Vec<SetStatus> {
+        let (view, now) = (self.0.ownership.view(), self.0.clock.now());
+        let node = |life: &IncarnationId| {
+            let member = view.members.iter().find(|member| member.incarnation == *life);
+            member.map(|member| member.info.node.clone())
+        };
+        let daemon = |(index, row): (usize, &Row)| DaemonStatus {
+            index: u32::try_from(index).unwrap_or(u32::MAX),
+            node: row.owner.as_ref().and_then(node),
+            incarnation: row.owner.as_ref().map(ToString::to_string),
+            term: row.term,
+            stage: row.stage.to_owned(),
+            since: row.local.as_ref().map(|local| local.since),
+            restarts: row.restarts,
+            progress_ms: row
+                .local
+                .as_ref()
+                .map(|local| u64::try_from(now.since(local.mark.get()).as_millis()).unwrap_or(u64::MAX)),
+            reason: row.reason.clone(),
+        };
+        let set = |table: &Arc<Table>| SetStatus {
+            name: table.name.clone(),
+            agreed: table.agreed.map(|agreed| agreed.to_string()).unwrap_or_default(),
+            daemons: table.rows.iter().enumerate().map(daemon).collect(),
+        };
+        self.0.table.load().iter().map(set).collect()
+    }
+
+    /// Counts the changes of [`Daemons::status`].
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+
+    /// Whether all sets that run are up to the last index, on whatever node, and none of this node's is parked.
+    pub fn is_whole(&self) -> bool {
+        let up = |row: &Row| row.owner.is_some() && matches!(row.stage, "running" | "elsewhere");
+        let whole = |table: &Arc<Table>| match table.agreed {
+            Some(agreed) => agreed.stopped || (agreed.after.is_none() && table.rows.iter().all(up)),
+            None => false,
+        };
+        self.0.table.load().iter().all(whole)
+    }
+
+    /// Hands over what runs here as far as another node takes it; to be called with the drain of the node.
+    pub async fn drain(&self) {
+        drop(self.0.requests.send(Request::Drain).await);
+    }
+
+    /// Stops what runs here and gives every claim up; resolves when nothing is left. Cancel-safe: once asked for, it is done also when nobody waits.
+    pub async fn leave(&self) {
+        let (done, left) = oneshot::channel();
+        if self.0.requests.send(Request::Leave(done)).await.is_ok() {
+            // An end without an answer is an end.
+            drop(left.await);
+        }
+    }
+
+    /// Tells the owner of a shard to look for work that it may not know of. Whoever owns it does the work; when nobody does, this node looks
+    /// at its claim.
+    pub fn wake(&self, shard: ShardId) {
+        let ownership = &self.0.ownership;
+        match (ownership.fence(shard), &self.0.wake) {
+            (Some(_), Some(wake)) => wake(shard),
+            _ if self.0.post.wake(&self.0, shard) => {}
+            _ => ownership.wanted(shard),
+        }
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.0.sets.iter().position(|set| set.name == name)
+    }
+
+    fn way(&self, name: &str, set: usize, index: u32) -> Result<Way, Refused> {
+        let tables = self.0.table.load();
+        let Some(agreed) = tables.get(set).and_then(|table| table.agreed) else { return Ok(Way::Wait) };
+        if agreed.stopped {
+            return Err(Refused::Stopped);
+        }
+        if index >= agreed.count {
+            return Err(Refused::Unknown(name.to_owned(), index));
+        }
+        let Some(row) = tables.get(set).and_then(|table| table.rows.get(index as usize)) else { return Ok(Way::Wait) };
+        if let Some(reason) = row.reason.clone().filter(|_| row.stage == "parked") {
+            return Err(Refused::Parked(reason));
+        }
+        Ok(match (&row.local, &row.owner) {
+            (Some(local), _) if local.open => Way::Here(local.inbox.clone()),
+            (None, Some(owner)) if row.stage == "elsewhere" => Way::There(owner.clone()),
+            _ => Way::Wait,
+        })
+    }
+
+    pub(super) async fn deliver(
+        &self,
+        name: &str,
+        index: u32,
+        body: Bytes,
+        asks: bool,
+        deadline: Mono,
+    ) -> Result<Bytes, Refused> {
+        if body.len() > MESSAGE_BYTES {
+            return Err(Refused::TooLarge(body.len()));
+        }
+        let set = self.find(name).ok_or_else(|| Refused::Unknown(name.to_owned(), index))?;
+        let _place = self.0.waiting.try_acquire().map_err(|_| Refused::Busy)?;
+        let mut changes = self.0.changes.subscribe();
+        let mut held = false;
+        loop {
+            changes.borrow_and_update();
+            let tried = match self.way(name, set, index)? {
+                Way::Here(inbox) => self.put(&inbox, body.clone(), asks, deadline).await,
+                Way::There(owner) => {
+                    self.0.post.send(&self.0, &owner, (name, index), body.clone(), asks, deadline).await
+                }
+                Way::Wait => Err(Refused::Moving),
+            };
+            match tried {
+                Err(Refused::Moving) if self.0.clock.now() < deadline => held = true,
+                // All that was held comes at once: it waits for its turn.
+                Err(Refused::Busy) if held && self.0.clock.now() < deadline => {}
+                done => return done,
+            }
+            let look = self.0.clock.now().plus(LOOK).min(deadline);
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { return Err(Refused::Moving) },
+                () = self.0.clock.sleep_until(look) => {}
+            }
+        }
+    }
+
+    /// Puts a message into a mailbox of this node. [`Refused::Moving`]: it surely was not taken.
+    pub(super) async fn put(
+        &self,
+        inbox: &mailbox::Sender<Letter>,
+        body: Bytes,
+        asks: bool,
+        deadline: Mono,
+    ) -> Result<Bytes, Refused> {
+        let (letter, mut sent) = Letter::new(body);
+        match inbox.try_send(letter) {
+            Ok(()) => {}
+            Err(mailbox::Refused::Full(_)) => return Err(Refused::Busy),
+            Err(mailbox::Refused::Closed(_)) => return Err(Refused::Moving),
+        }
+        let late = self.0.clock.sleep_until(deadline);
+        tokio::pin!(late);
+        tokio::select! {
+            biased;
+            // An end of the daemon with the message in its mailbox: it was not taken.
+            taken = &mut sent.taken => taken.map_err(|_| Refused::Moving)?,
+            () = &mut late => {
+                // From here on it cannot be taken any more; it may have been in this moment.
+                sent.taken.close();
+                sent.taken.try_recv().map_err(|_| Refused::Busy)?;
+            }
+        }
+        if !asks {
+            return Ok(Bytes::new());
+        }
+        tokio::select! {
+            biased;
+            answer = &mut sent.answer => answer.unwrap_or(Err(Refused::Unanswered)),
+            () = &mut late => Err(Refused::Unanswered),
+        }
+    }
+
+    /// For a message of another node: the mailbox of an index that runs here.
+    pub(super) fn inbox(&self, name: &str, index: u32) -> Option<mailbox::Sender<Letter>> {
+        let set = self.find(name)?;
+        match self.way(name, set, index) {
+            Ok(Way::Here(inbox)) => Some(inbox),
+            _ => None,
+        }
+    }
+}
+
+/// Waits for all of them.
+async fn join_all<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::Output> {
+    let mut done: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(move |cx| {
+        let mut open = false;
+        for (future, done) in futures.iter_mut().zip(&mut done).filter(|(_, done)| done.is_none()) {
+            match std::pin::Pin::new(future).poll(cx) {
+                std::task::Poll::Ready(value) => *done = Some(value),
+                std::task::Poll::Pending => open = true,
+            }
+        }
+        if open { std::task::Poll::Pending } else { std::task::Poll::Ready(done.drain(..).flatten().collect()) }
+    })
+    .await
+}

@@ -1,0 +1,3 @@
+//! Shards move between nodes (`docs/handoff.md`).
+
+pub mod state;

@@ -372,6 +372,7 @@ pub fn attach(conn: ConnId, room: &RoomId, player: &str) -> Attach {
         seat: None,
         rejoin: false,
         generation: Generation(0),
+        resumes: 0,
         first: Seq(1),
         shown: (Term(0), Tick(0)),
         table: None,

@@ -152,7 +152,8 @@ fn each_relation_is_refused_at_the_key_that_broke_it() {
         ("room.inputs_per_tick=1000", "room.inputs_per_tick"),
         ("rewards.catch_up_max_age=45d", "rewards.catch_up_max_age"),
         ("ledger.keep_identities=30d", "ledger.keep_identities"),
-        ("handoff.step_deadline=5s", "handoff.step_deadline"),
+        ("handoff.step_deadline=2501ms", "handoff.step_deadline"),
+        ("handoff.prepare_ttl=3999ms", "handoff.prepare_ttl"),
         ("link.listen=192.0.2.1:7779", "link.listen"),
         ("link.listen=0.0.0.0:7779", "link.listen"),
         ("link.advertise=0.0.0.0:7779", "link.advertise"),
@@ -167,6 +168,16 @@ fn each_relation_is_refused_at_the_key_that_broke_it() {
         assert!(found.iter().any(|m| m.key == key), "{flag}: {found:#?}");
         assert!(found.iter().all(|m| m.file.starts_with("--set")), "{flag}: {found:#?}");
     }
+}
+
+#[test]
+fn prepared_worlds_outlive_two_steps() {
+    let found = with_set(&["handoff.prepare_ttl=3s"]).expect_err("too short");
+    assert!(found[0].to_string().contains("at least two handoff.step_deadline (4s)"), "{}", found[0]);
+    with_set(&["handoff.prepare_ttl=4s"]).expect("exactly two");
+    with_set(&["handoff.step_deadline=4s", "handoff.prepare_ttl=8s"]).expect("exactly two");
+    let found = with_set(&["handoff.hold_ttl=5s"]).expect_err("there is no such key");
+    assert_eq!(found[0].key, "handoff.hold_ttl");
 }
 
 #[test]

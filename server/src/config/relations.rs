@@ -13,6 +13,7 @@ pub(super) fn check(config: &Config, reader: &mut Reader<'_>) {
     lease(config, reader);
     gateway(config, reader);
     room(config, reader);
+    handoff(config, reader);
     link(config, reader);
     binds(config, reader);
     roles(config, reader);
@@ -167,12 +168,22 @@ fn room(config: &Config, reader: &mut Reader<'_>) {
         ("ledger.keep_identities", config.ledger.keep_identities),
         "a late grant whose identity was forgotten could be given twice",
     );
-    below(
-        reader,
-        ("handoff.step_deadline", config.handoff.step_deadline),
-        ("handoff.hold_ttl", config.handoff.hold_ttl),
-        "a step must end before gateways give up the hold",
-    );
+}
+
+/// A target waits through a step of its source, and what it made waits for the next one.
+fn handoff(config: &Config, reader: &mut Reader<'_>) {
+    let (step, kept) = (config.handoff.step_deadline, config.handoff.prepare_ttl);
+    if kept < 2 * step {
+        relate(
+            reader,
+            "handoff.prepare_ttl",
+            "handoff.step_deadline",
+            &format!(
+                "at least two handoff.step_deadline ({:?}): worlds made ready must outlive the steps before their claim",
+                2 * step
+            ),
+        );
+    }
 }
 
 fn link(config: &Config, reader: &mut Reader<'_>) {

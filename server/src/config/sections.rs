@@ -214,11 +214,9 @@ section! {
     HandoffConfig in "handoff" {
         /// Moves at a time.
         concurrent: usize = number(1..=1_024);
-        /// How long a prepared world waits for its claim.
+        /// How long a target keeps an offer, and prepared worlds, for what follows.
         prepare_ttl: Duration = duration(ms(100)..=10 * MINUTE);
-        /// How long a gateway holds inputs.
-        hold_ttl: Duration = duration(ms(100)..=10 * MINUTE);
-        /// Deadline of each step.
+        /// Deadline of each step of a move.
         step_deadline: Duration = duration(ms(50)..=10 * MINUTE);
     }
 }

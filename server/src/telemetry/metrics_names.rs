@@ -119,9 +119,15 @@ metrics! {
     Gauge "tenure_members" ["status"] "Members of the cluster that this node knows, by status.";
     Gauge "tenure_shards_held" [] "Shards that this node holds.";
     Gauge "tenure_shards_ownerless" [] "Shards without an owner among the members, as this node knows.";
-    Histogram "tenure_shard_give_seconds" [] "Time in which the rooms of a shard that is given away stood still here, until it was released.";
+    Histogram "tenure_shard_give_seconds" [] "The same as `tenure_handoff_still_seconds` where no handoff drives moves, as in tests of the room host alone.";
     Counter "tenure_shard_gives_total" [] "Shards that this node gave to others.";
     Counter "tenure_shard_takeovers_total" [] "Shards that this node took over from members that were gone.";
+    Counter "tenure_handoffs_total" ["outcome"] "Attempts to hand a shard over, by how they ended: moved, doubt, refused, late, unreachable, not_ready, differs.";
+    Gauge "tenure_handoffs_moving" [] "Shards that this node is giving away now.";
+    Histogram "tenure_handoff_step_seconds" ["step"] "Time of each step at the source: offer, freeze, prepare, transfer.";
+    Histogram "tenure_handoff_still_seconds" [] "Time in which the rooms of a shard stood still at the source, from the freeze to the end of the attempt.";
+    Histogram "tenure_handoff_prepare_seconds" [] "Time in which the target read a package's rooms and made their worlds, or could not.";
+    Counter "tenure_handoff_strays_total" [] "Messages about moves that were for another life of this node: ignored.";
     Counter "tenure_store_forgot_total" [] "Times that this node found that the store had forgotten what it had acknowledged.";
     Counter "tenure_terms_seen_total" [] "Times that somebody had seen a higher term of a shard than this node sent.";
 

@@ -16,6 +16,7 @@ use tenure::{
         Uplink,
     },
     ownership::{Options, Ownership, Times},
+    plugin::RoomKind,
     room::host::{HostConfig, HostParts, RoomHost},
     runtime::{Clock, Rng, Shutdown, Tasks, mailbox::Refused},
     store::{self, Backend, BoxFuture, Command, Embedded, MemberInfo, Memory, Stamped, Store, model::Rules},
@@ -97,6 +98,11 @@ impl World {
 
     /// One of several nodes, with a weather of its own. Links to it would go to its name.
     pub async fn named(&self, name: &str, weather: &Arc<Weather>) -> Node {
+        self.with_kind(name, weather, lab::kind(&self.views, &self.outside)).await
+    }
+
+    /// The same with another build of the game.
+    pub async fn with_kind(&self, name: &str, weather: &Arc<Weather>, kind: Arc<RoomKind>) -> Node {
         let tasks = Tasks::new(Shutdown::new());
         let rng = Rng::from_entropy();
         let dead = Arc::<AtomicBool>::default();
@@ -105,7 +111,7 @@ impl World {
         let killed = Arc::new(Mutex::new(None));
         let kill = killed.clone();
         let host = RoomHost::start(HostParts {
-            kinds: vec![lab::kind(&self.views, &self.outside)],
+            kinds: vec![kind],
             store: store.clone(),
             ownership: ownership.clone(),
             clock: self.clock.clone(),
@@ -195,7 +201,7 @@ pub struct Node {
     clock: Clock,
     pub host: RoomHost,
     pub ownership: Ownership,
-    tasks: Tasks,
+    pub tasks: Tasks,
     pub killed: Arc<Mutex<Option<String>>>,
     store: Store,
     dead: Arc<AtomicBool>,

@@ -31,7 +31,7 @@ use crate::{
     runtime::{Clock, Mono, Rng, Shutdown, Tasks, Wall},
     store::{self, Store},
     telemetry::{Metrics, Recent},
-    timers::RewardBook,
+    timers::LiveBook,
 };
 
 /// Part of the grace that is left for claims and tasks when rooms are saved.
@@ -97,7 +97,7 @@ pub(super) struct Inside {
     pub(super) host: Option<Arc<RoomHost>>,
     /// If the game has any.
     pub(super) daemons: Option<Daemons>,
-    pub(super) book: Arc<RewardBook>,
+    pub(super) book: LiveBook,
     pub(super) probe: Probe,
     pub(super) started: Wall,
     pub(super) addresses: Mutex<Addresses>,
@@ -165,10 +165,11 @@ impl Server {
     ) -> Result<Self, StartError> {
         let Parts { config, clock, rng, recent, kill, store } = parts;
         let (kinds, sets) = (settings::kinds(&app, &config)?, daemons::sets(&app, &config)?);
-        let book = Arc::new(settings::book(&app, &config)?);
+        let book = settings::book(&app, &config).map_err(StartError::Rewards)?;
         for warning in book.warnings().iter().map(ToString::to_string).chain(config.advice()) {
             tracing::warn!("{warning}");
         }
+        let book = LiveBook::new(book);
         let name = settings::node_name(&config);
         let metrics = Metrics::install(&name).map_err(|error| StartError::Metrics(error.to_string()))?;
         metrics.keep_up(clock.clone(), admin);

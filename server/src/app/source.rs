@@ -176,9 +176,8 @@ impl NodeSource {
     }
 
     fn schedules(&self, now: Wall) -> Vec<ScheduleReport> {
-        let mut rows: Vec<ScheduleReport> = self
-            .0
-            .book
+        let book = self.0.book.current();
+        let mut rows: Vec<ScheduleReport> = book
             .live()
             .map(|schedule| ScheduleReport {
                 id: schedule.id().to_string(),

@@ -61,7 +61,8 @@ fn with_book(config: &Config, file: &Path, run: impl FnOnce(&RewardBook) -> Outc
     }
 }
 
-fn limits(config: &Config) -> Limits {
+/// The bounds that schedules take from the configuration.
+pub(crate) fn limits(config: &Config) -> Limits {
     Limits {
         catch_up_limit: config.rewards.catch_up_limit,
         catch_up_max_age: config.rewards.catch_up_max_age,
@@ -71,7 +72,8 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-fn text(file: &Path) -> Result<String, String> {
+/// The text of a file of schedules, of bounded size.
+pub(crate) fn text(file: &Path) -> Result<String, String> {
     let about = std::fs::metadata(file).map_err(|error| error.to_string())?;
     if about.len() > FILE_BYTES {
         return Err(format!("more than {FILE_BYTES} bytes"));

@@ -19,7 +19,7 @@ use tenure::{
     room::host::{HostConfig, HostParts, RoomHost},
     runtime::{Clock, Rng, Shutdown, Tasks, mailbox::Refused},
     store::{self, Backend, BoxFuture, Command, Embedded, MemberInfo, Memory, Stamped, Store, model::Rules},
-    timers::RewardBook,
+    timers::{LiveBook, RewardBook},
 };
 use tenure_shared::{Generation, PlayerId, RoomId, SeatId, Seq, Term, Tick};
 
@@ -104,6 +104,7 @@ impl World {
         let ownership = own_as(name, &store, &self.clock, &tasks, &rng).await;
         let killed = Arc::new(Mutex::new(None));
         let kill = killed.clone();
+        let book = LiveBook::from(self.book.clone());
         let host = RoomHost::start(HostParts {
             kinds: vec![lab::kind(&self.views, &self.outside)],
             store: store.clone(),
@@ -111,14 +112,14 @@ impl World {
             clock: self.clock.clone(),
             rng,
             config: self.config.clone(),
-            book: self.book.clone(),
+            book: book.clone(),
             tasks: tasks.clone(),
             executor: None,
             kill: Box::new(move |room| *kill.lock().expect("killed") = Some(room.to_owned())),
         })
         .expect("threads");
         host.ready().await;
-        Node { clock: self.clock.clone(), host, ownership, tasks, killed, store: self.store.clone(), dead }
+        Node { book, clock: self.clock.clone(), host, ownership, tasks, killed, store: self.store.clone(), dead }
     }
 
     pub fn view(&self, room: &RoomId) -> View {
@@ -183,6 +184,8 @@ pub fn until(clock: &Clock, what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 pub struct Node {
+    /// What its rooms go by.
+    pub book: LiveBook,
     clock: Clock,
     pub host: RoomHost,
     pub ownership: Ownership,

@@ -31,7 +31,7 @@ use crate::{
     room::world::RoomWorld,
     runtime::{Clock, Mono, Rng, Shutdown, Tasks, Wall},
     store::{Command, Error, Fence, Reply, Store},
-    timers::RewardBook,
+    timers::LiveBook,
 };
 
 /// Shared by all rooms and shards of a node.
@@ -42,7 +42,7 @@ pub(super) struct Host {
     pub(super) clock: Clock,
     pub(super) rng: Rng,
     pub(super) config: HostConfig,
-    pub(super) book: Arc<RewardBook>,
+    pub(super) book: LiveBook,
     pub(super) tasks: Tasks,
     /// Given when the host ends: nothing is written after it.
     pub(super) shutdown: Shutdown,
@@ -75,7 +75,7 @@ pub(super) struct Parts {
     pub(super) clock: Clock,
     pub(super) rng: Rng,
     pub(super) config: HostConfig,
-    pub(super) book: Arc<RewardBook>,
+    pub(super) book: LiveBook,
     pub(super) tasks: Tasks,
     pub(super) executor: Arc<dyn Executor>,
 }

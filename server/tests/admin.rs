@@ -13,7 +13,7 @@ use std::{
 use tenure::{
     cli::{Cli, Exit, Outcome, ReadyFile, run, write_ready_file},
     config::{AdminConfig, Config, Secret},
-    ops::{AdminParts, ClusterReport, Readiness, RoomReport, Source, StatusReport, start},
+    ops::{AdminParts, ClusterReport, Readiness, ReloadError, ReloadReport, RoomReport, Source, StatusReport, start},
     runtime::{Clock, Shutdown, Tasks, Wall},
     store::{
         self, Backend, BoxFuture, Command, CompletedWork, Error, Fence, Grant, GrantId, HistoryEntry, LedgerEntry,
@@ -131,6 +131,13 @@ impl Source for Node {
     fn drain(&self) {
         self.drains.fetch_add(1, Ordering::SeqCst);
     }
+    fn reload(&self) -> BoxFuture<'_, Result<ReloadReport, ReloadError>> {
+        let done = self.ready.load(Ordering::SeqCst);
+        let report = ReloadReport { file: "r.toml".into(), changed: vec!["chest".into()], ..ReloadReport::default() };
+        Box::pin(async move {
+            if done { Ok(report) } else { Err(ReloadError::Mistakes("r.toml:3: a\nr.toml:4: b".into())) }
+        })
+    }
 }
 
 struct Running {
@@ -223,7 +230,7 @@ async fn the_rest_needs_the_token() {
     assert_eq!(status_of(&metrics), 200);
     assert!(metrics.contains("tenure_build_info{node=\"n1\""));
     let outside = format!("{headers}Origin: https://evil.example\r\n");
-    for change in ["/admin/work/retry", "/admin/drain"] {
+    for change in ["/admin/work/retry", "/admin/drain", "/admin/schedule/reload"] {
         assert_eq!(status_of(&ask(running.address, "POST", change, &outside).await), 403);
         assert_eq!(status_of(&ask(running.address, "GET", change, &headers).await), 405, "a link changes nothing");
     }
@@ -310,6 +317,15 @@ async fn commands_ask_the_running_node() {
     let status = command(at, &["status", "--json"]).await;
     assert_eq!(status.exit, Exit::Problem);
     assert!(!serde_json::from_str::<StatusReport>(&status.text).expect("JSON").readiness.ready());
+
+    let reload = command(at, &["schedule", "reload"]).await;
+    let kept = "r.toml:3: a\nr.toml:4: b\nthe running schedules are kept";
+    assert_eq!((reload.exit, &*reload.text), (Exit::Problem, kept), "every mistake, a line each");
+    running.node.ready.store(true, Ordering::SeqCst);
+    let reload = command(at, &["schedule", "reload"]).await;
+    assert_eq!(reload.exit, Exit::Good, "{}", reload.text);
+    assert!(reload.text.contains("changed chest\nr.toml was read again"), "{}", reload.text);
+    running.node.ready.store(false, Ordering::SeqCst);
 
     let ledger = command(at, &["ledger", "show", "guest:1"]).await;
     assert_eq!(ledger.exit, Exit::Good);

@@ -5,6 +5,7 @@ mod files;
 mod local;
 mod ports;
 mod proof;
+mod reload;
 mod run;
 mod server;
 mod settings;

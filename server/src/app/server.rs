@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::{
     App, daemons,
     ports::Ports,
-    proof, run, settings,
+    proof, reload, run, settings,
     source::{self, NodeSource},
 };
 use crate::{
@@ -98,6 +98,8 @@ pub(super) struct Inside {
     /// If the game has any.
     pub(super) daemons: Option<Daemons>,
     pub(super) book: LiveBook,
+    /// Held while the file of schedules is read again.
+    pub(super) reloading: tokio::sync::Mutex<()>,
     pub(super) probe: Probe,
     pub(super) started: Wall,
     pub(super) addresses: Mutex<Addresses>,
@@ -245,6 +247,7 @@ impl Server {
             host: host.clone(),
             daemons,
             book,
+            reloading: tokio::sync::Mutex::new(()),
             probe,
             started: clock.wall(),
             addresses: Mutex::new(addresses),
@@ -257,6 +260,8 @@ impl Server {
             config,
         });
         source::watch_moves(&inside, tasks);
+        reload::say_hash(&inside.book);
+        reload::count(&inside, tasks);
         let links = settings::links(&inside, &rng, tasks);
         if let (Some(listener), Some(host)) = (ports.link, &host) {
             let parts = LinkParts { listener, node: host.clone(), inbox: None, common: links.clone() };
@@ -327,6 +332,11 @@ impl Server {
     /// Resolves when the admin port was told to drain the node. Cancel-safe.
     pub async fn asked_to_drain(&self) {
         self.inside.asked.stopped().await;
+    }
+
+    /// Reads the file of schedules again; the log says what came of it.
+    pub(super) async fn reload(&self) {
+        drop(reload::reload(&self.inside).await);
     }
 
     /// Whether the admin port was told so.

@@ -1,4 +1,4 @@
-//! `schedule check` and `schedule next`: what a file of schedules will do, before it does it.
+//! `schedule check` and `schedule next`: what a file of schedules will do, before it does it; `schedule reload`: then it does.
 
 use std::path::Path;
 
@@ -19,6 +19,7 @@ pub(super) fn run(common: &Common, command: &ScheduleCommand) -> Outcome {
     };
     let now = Clock::system().wall();
     match command {
+        ScheduleCommand::Reload { json } => super::commands::schedule_reload(common, &config, *json),
         ScheduleCommand::Check { file } => with_book(&config, file, |book| {
             let lines = preview::report(book, now);
             Outcome::new(Exit::Good, lines.join("\n"))

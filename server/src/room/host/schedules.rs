@@ -131,7 +131,9 @@ impl Occurrences {
                 Have { at: *at, due: *due, begun: put_off || in_hand(&id_of(room, schedule.id(), *at)) }
             });
             let have: Vec<Have> = have.collect();
-            have.iter().for_each(|have| drop(self.pending.remove(&(schedule.id().clone(), have.at))));
+            for have in &have {
+                self.pending.remove(&(schedule.id().clone(), have.at));
+            }
             // A parked one was decided: nothing up to it is wanted again.
             self.settle(schedule, room, have, |_| false, now, &mut change);
         }

@@ -20,6 +20,8 @@ export interface Arena {
     chest: { next_at: number; every: number; gold: number };
     /** Name and score, best first. */
     board: [string, number][];
+    /** Name of the node that the room runs at. */
+    host: string;
   };
   messages: { steer: [number, number]; chat: { text: string } };
   requests: { buy: { ask: { item: string }; answer: { item: string; gold: number } }; rename: { ask: { name: string }; answer: { name: string } } };

@@ -1,6 +1,7 @@
 // Everything on the page around the canvas. Names and texts from others are only ever set as text.
 import { describe, type Room } from '../sdk/index.ts';
 import { drawIcon } from './figures.ts';
+import type { Audit } from './audit.ts';
 import { SHOP, type Arena, type ShopItem } from './game.ts';
 
 const TOASTS = 4;
@@ -27,7 +28,7 @@ export class Hud {
   private bannerTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(actions: HudActions) {
-    for (const id of ['gold', 'score', 'chest', 'rtt', 'rate', 'players', 'seat', 'node', 'term', 'room']) this.texts.set(id, { node: element(id), text: '' });
+    for (const id of ['gold', 'score', 'chest', 'rtt', 'rate', 'players', 'seat', 'node', 'term', 'moves', 'missed', 'lost', 'again', 'room']) this.texts.set(id, { node: element(id), text: '' });
     for (const item of SHOP) {
       const button = document.createElement('button');
       button.type = 'button';
@@ -51,7 +52,7 @@ export class Hud {
   }
 
   /** The figures; nodes change only when their text does. */
-  show(room: Room<Arena>, own: { gold: number; score: number }, chestSeconds: number | undefined, players: number): void {
+  show(room: Room<Arena>, own: { gold: number; score: number }, chestSeconds: number | undefined, players: number, audit: Audit): void {
     if (own.gold > Number(this.texts.get('gold')?.text || own.gold)) this.pop('gold');
     this.set('gold', String(own.gold));
     this.set('score', String(own.score));
@@ -60,7 +61,12 @@ export class Hud {
     this.set('rate', `${room.tickRate} Hz`);
     this.set('players', String(players));
     this.set('seat', String(room.seat));
-    this.set('node', room.node);
+    // The room's owner; what the socket is at is the gateway.
+    this.set('node', room.state.resource('host') || '–', `gateway ${room.node}`);
+    this.set('moves', String(audit.moves), `longest pause ${audit.pause} ms`);
+    this.set('missed', String(audit.missed));
+    this.set('lost', String(audit.lost + audit.doubled), `${audit.lost} lost, ${audit.doubled} doubled`);
+    this.set('again', String(audit.again));
     this.set('term', `…${String(room.term).slice(-5)}`, String(room.term));
     this.set('room', room.id, room.id);
     this.stage.classList.toggle('off', !room.connected);

@@ -1,5 +1,6 @@
 // The page: joins a room, and connects it with scene, steering and HUD.
 import { Client, TenureError, type Entity, type Room } from '../sdk/index.ts';
+import { Auditor, type Audit } from './audit.ts';
 import { CHEST, type Arena, type ShopItem } from './game.ts';
 import { Hud, askName } from './hud.ts';
 import { Scene } from './scene.ts';
@@ -14,6 +15,7 @@ interface Hook {
   counters: { frames: number; drawn: number; granted: number; gold: number; picked: number; drops: number; reconnects: number; leaves: number };
   grants: { source: string; scheduledFor: number | null; gold: number }[];
   left: number | undefined;
+  audit: Audit;
   me(): { entity: number; x: number; y: number; score: number; gold: number; name: string; hat: number } | undefined;
   players(): { entity: number; name: string; x: number; y: number; score: number }[];
 }
@@ -24,12 +26,16 @@ const client = new Client(wish.server);
 const canvas = document.getElementById('canvas') as HTMLCanvasElement;
 const scene = new Scene(canvas);
 const hud = new Hud({ buy: (item) => void buy(item), chat, rename: () => void rename() });
+const auditor = new Auditor();
 let room: Room<Arena> | undefined;
 
 const steering = new Steering(canvas, {
   toWorld: (x, y) => scene.toWorld(x, y),
   own: () => (scene.me === undefined ? undefined : scene.where(scene.me)),
-  send: (dx, dy) => room?.connected === true && attempt(() => room?.send('steer', [dx, dy])),
+  send: (dx, dy) => room?.connected === true && attempt(() => {
+    room?.send('steer', [dx, dy]);
+    auditor.steered();
+  }),
 });
 
 const hook: Hook = {
@@ -37,6 +43,7 @@ const hook: Hook = {
   counters: { frames: 0, drawn: 0, granted: 0, gold: 0, picked: 0, drops: 0, reconnects: 0, leaves: 0 },
   grants: [],
   left: undefined,
+  audit: auditor.counts,
   me: () => {
     const own = mine();
     const pos = own?.get('pos');
@@ -69,7 +76,7 @@ function figures(r: Room<Arena>): void {
   const left = chest && chest.next_at > 0 ? (chest.next_at - scene.clock.at(performance.now())) / r.tickRate : undefined;
   let players = 0;
   for (const _ of r.state.with('player')) players += 1;
-  hud.show(r, { gold: own?.get('wallet')?.gold ?? 0, score: own?.get('player')?.score ?? 0 }, left, players);
+  hud.show(r, { gold: own?.get('wallet')?.gold ?? 0, score: own?.get('player')?.score ?? 0 }, left, players, auditor.counts);
 }
 
 /** One's own figure: only its owner sees `wallet` and `inputs`. */
@@ -90,6 +97,8 @@ function listen(r: Room<Arena>): void {
   });
   r.onStateChange(() => {
     hook.counters.frames += 1;
+    auditor.frame(r.term, r.tick, r.tickRate, performance.now());
+    auditor.inputs(mine()?.get('inputs'), r.unsaved);
     scene.clock.arrived(r.tick, r.tickRate, performance.now());
   });
   r.listen('board', (rows) => hud.board(rows ?? [], mine()?.get('player')?.name ?? ''));
@@ -105,6 +114,7 @@ function listen(r: Room<Arena>): void {
   r.onGranted(({ source, scheduledFor, grants }) => {
     const gold = grants.get('gold') ?? 0;
     hook.counters.granted += 1;
+    auditor.granted(source, scheduledFor);
     hook.counters.gold += gold;
     hook.grants.push({ source, scheduledFor, gold });
     if (hook.grants.length > MOST_GRANTS) hook.grants.shift();
@@ -116,6 +126,7 @@ function listen(r: Room<Arena>): void {
   });
   r.onDrop(() => {
     hook.counters.drops += 1;
+    auditor.interrupted();
     hud.status('Connection lost, your seat is kept…');
   });
   r.onRetry((number) => hud.status(`Reconnecting… attempt ${number}`));
@@ -149,6 +160,7 @@ async function play(name: string): Promise<void> {
   hook.left = undefined;
   scene.reset();
   steering.reset();
+  auditor.reset();
   hud.status(undefined);
   listen(room);
   (document.activeElement as HTMLElement | null)?.blur();

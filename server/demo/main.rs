@@ -1,6 +1,7 @@
 //! The demo: a server of the arena. It sees only the framework's public API.
 
 mod arena;
+mod first;
 mod pages;
 
 use std::process::ExitCode;
@@ -11,9 +12,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     tenure::App::new("arena", env!("CARGO_PKG_VERSION"))
-        .room("arena", arena::arena)
-        .room("drill", arena::drill::drill)
-        .room("quarry", arena::drill::quarry)
+        .room("arena", first::arena)
+        .room("drill", first::drill)
+        .room("quarry", first::quarry)
         .pages(pages::Pages)
         .rewards("config/rewards.toml (built in)", include_str!("../../config/rewards.toml"))
         .main()

@@ -5,6 +5,7 @@ pub mod cli;
 pub mod config;
 pub mod daemon;
 pub mod gateway;
+pub mod handoff;
 pub mod link;
 pub mod ops;
 pub mod ownership;

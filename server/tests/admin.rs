@@ -17,7 +17,7 @@ use tenure::{
     cli::{Cli, Exit, Outcome, ReadyFile, run, write_ready_file},
     config::{AdminConfig, Config, Secret},
     ops::{AdminParts, ClusterReport, Readiness, ReloadError, ReloadReport, RoomReport, Source, StatusReport, start},
-    runtime::{Clock, Shutdown, Tasks, Wall},
+    runtime::{Clock, Shutdown, Tasks},
     store::{self, BoxFuture, Fence, Grant, GrantId, Store},
     telemetry::{Metrics, Recent},
 };

@@ -9,6 +9,8 @@
 
 #[path = "../demo/arena/mod.rs"]
 mod arena;
+#[path = "../demo/first.rs"]
+mod first;
 
 use std::time::Duration;
 
@@ -55,7 +57,7 @@ struct Chat {
 }
 
 fn room() -> TestRoom {
-    TestRoom::new("arena", arena::arena)
+    TestRoom::new("arena", first::arena)
 }
 
 fn me(room: &TestRoom, seat: TestSeat) -> u64 {

@@ -5,12 +5,15 @@ import { mkdir } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
+import { rollingDeploy } from './rolling.mjs';
 import { Redis, Server } from './server.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 const root = resolve(here, '../..');
 const out = resolve(here, 'out');
 const fake = process.argv.includes('--fake');
+/** `--only WORDS`: the steps whose names have these words. */
+const only = process.argv.includes('--only') ? process.argv[process.argv.indexOf('--only') + 1] : undefined;
 const WAIT = 30_000;
 
 const browserArgs = ['--no-sandbox', '--disable-gpu', '--headless', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-quic'];
@@ -173,6 +176,10 @@ const steps = [
     await context.close();
   }],
   ['a room whose node is killed goes on elsewhere, on the same socket', (t) => takeover(t)],
+  ['every room node is replaced by another version and back, and nobody notices', async (t) => {
+    if (fake) return 'left out';
+    return rollingDeploy(t.browser, resolve(root, process.env.TENURE_BIN ?? '../target/debug/demo'), { open, until, picture: resolve(out, 'rolling.png') });
+  }],
   ['a planned stop ends with 0', async (t) => {
     if (fake) return 'left out';
     assert.equal(await t.server.stop('SIGTERM'), 0);
@@ -232,7 +239,7 @@ let failed = false;
 try {
   await server.start();
   t.browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: browserArgs });
-  for (const [name, run] of steps) {
+  for (const [name, run] of steps.filter(([name]) => !only || name.includes(only))) {
     const began = Date.now();
     const note = await run(t);
     console.log(`ok   ${name}${note ? ` (${note})` : ''}  ${Date.now() - began} ms`);

@@ -47,15 +47,28 @@ export class Server {
     return server;
   }
 
+  /** A whole cluster whose room nodes are replaced by the other build and back, a round for each empty line. */
+  static async deploys(bin) {
+    const server = await Server.real(bin);
+    server.verb = 'demo-deploy';
+    server.more = ['--dir', join(server.folder, 'cluster'), '--to', 'v2'];
+    return server;
+  }
+
+  /** Begins the next round of a deploy. */
+  round() {
+    this.child.stdin.write('\n');
+  }
+
   async start() {
     const ready = join(this.folder, `ready-${Date.now()}.json`);
     const args = this.rewards
       ? [
-          'serve', '--ready-file', ready, '--rewards', this.rewards, '--set', `store.path=${join(this.folder, 'data')}`,
+          this.verb ?? 'serve', '--ready-file', ready, '--rewards', this.rewards, '--set', `store.path=${join(this.folder, 'data')}`,
           '--set', `gateway.listen=127.0.0.1:${this.port}`, '--set', 'admin.listen=127.0.0.1:0', ...(this.more ?? []),
         ]
       : [...this.args, '--ready-file', ready, '--port', String(this.port), '--every', '3', '--bots', '0'];
-    const child = spawn(this.program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(this.program, args, { stdio: [this.verb ? 'pipe' : 'ignore', 'pipe', 'pipe'] });
     this.child = child;
     this.exit = new Promise((resolve) => child.once('exit', (code, signal) => resolve(signal ?? code)));
     child.once('error', (error) => (this.log += `${error}\n`));

@@ -2,7 +2,7 @@
 
 use tenure::prelude::*;
 
-use super::parts::{Coin, HEIGHT, PLAYER_RADIUS, Picked, Player, Pos, WIDTH};
+use super::parts::{HEIGHT, PLAYER_RADIUS, Picked, Player, Pos, Token, WIDTH};
 
 /// Coins on the field.
 const COINS: usize = 40;
@@ -13,29 +13,29 @@ const BIG: u64 = 8;
 
 /// Coins by rising x, so that a player looks at those beside him only. It is not kept: a move makes it stale, no more.
 #[derive(Resource)]
-pub(crate) struct Field {
-    coins: Vec<(Pos, Coin, Entity)>,
+pub(crate) struct Field<C: Token> {
+    coins: Vec<(Pos, C, Entity)>,
     stale: bool,
 }
 
-impl Default for Field {
+impl<C: Token> Default for Field<C> {
     fn default() -> Self {
         Self { coins: Vec::new(), stale: true }
     }
 }
 
-pub(crate) fn first_coins(mut commands: Commands, mut rng: RoomRng) {
-    (0..COINS).for_each(|_| drop_coin(&mut commands, &mut rng));
+pub(crate) fn first_coins<C: Token>(mut commands: Commands, mut rng: RoomRng) {
+    (0..COINS).for_each(|_| drop_coin::<C>(&mut commands, &mut rng));
 }
 
-fn drop_coin(commands: &mut Commands, rng: &mut RoomRng) {
+fn drop_coin<C: Token>(commands: &mut Commands, rng: &mut RoomRng) {
     let value = if rng.below(BIG) == 0 { 5 } else { 1 };
-    commands.spawn((Pos::anywhere(rng, 2.0 * RADIUS), Coin { value }));
+    commands.spawn((Pos::anywhere(rng, 2.0 * RADIUS), C::worth(value)));
 }
 
-pub(crate) fn pick(
-    mut field: ResMut<Field>,
-    coins: Query<(Entity, &Pos, &Coin), Without<Player>>,
+pub(crate) fn pick<C: Token>(
+    mut field: ResMut<Field<C>>,
+    coins: Query<(Entity, &Pos, &C), Without<Player>>,
     mut players: Query<(Entity, &Pos, &mut Player)>,
     nets: NetIds,
     mut out: Out,
@@ -55,19 +55,19 @@ pub(crate) fn pick(
                 continue;
             }
             field.coins.remove(i);
-            player.score = player.score.saturating_add(u32::from(coin.value));
+            player.score = player.score.saturating_add(u32::from(coin.value()));
             let entity_id = nets.id(entity).map_or(0, |id| id.0);
-            out.to(seat, &Picked { entity: entity_id, value: coin.value });
+            out.to(seat, &Picked { entity: entity_id, value: coin.value() });
             commands.entity(entity).despawn();
         }
     }
 }
 
 /// Keeps the field full.
-pub(crate) fn refill(mut field: ResMut<Field>, mut commands: Commands, mut rng: RoomRng) {
+pub(crate) fn refill<C: Token>(mut field: ResMut<Field<C>>, mut commands: Commands, mut rng: RoomRng) {
     let missing = COINS.saturating_sub(field.coins.len());
     if missing > 0 {
-        (0..missing).for_each(|_| drop_coin(&mut commands, &mut rng));
+        (0..missing).for_each(|_| drop_coin::<C>(&mut commands, &mut rng));
         field.stale = true;
     }
 }

@@ -34,18 +34,16 @@ struct Beat {
 #[derive(Component, Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Stone(u16);
 
-/// The arena, and a local timer that fires each second: a second fire, or one that is missing, is seen by the room itself and by its players.
-pub(crate) fn drill(room: &mut RoomBuilder) {
-    super::arena(room);
+/// A local timer that fires each second: a second fire, or one that is missing, is seen by the room itself and by its players.
+pub(crate) fn beats(room: &mut RoomBuilder) {
     room.resource::<Beats>("beats").replicated().persisted();
     room.event::<Beat>("beat");
     room.timer("beat", beat);
     room.startup(first_beat);
 }
 
-/// A drill of 2,000 entities and more.
-pub(crate) fn quarry(room: &mut RoomBuilder) {
-    drill(room);
+/// 2,000 entities that lie about.
+pub(crate) fn stones(room: &mut RoomBuilder) {
     room.component::<Stone>("stone").replicated().persisted();
     room.startup(scatter);
 }

@@ -34,9 +34,12 @@ pub(crate) struct Player {
     pub(crate) hat: u8,
 }
 
-#[derive(Component, Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Coin {
-    pub(crate) value: u8,
+/// What a coin is differs between the versions of this game; this is what all of them have.
+pub(crate) trait Token: Component + Copy {
+    /// A coin of this value.
+    fn worth(value: u8) -> Self;
+    /// Its value.
+    fn value(&self) -> u8;
 }
 
 /// Gold in the ledger, as last heard; only its owner sees it.
@@ -95,6 +98,10 @@ impl Default for Chest {
 pub(crate) struct ChestPast {
     pub(crate) last: u64,
 }
+
+/// The node that the room runs at, for the page's corner. It is not persisted: each owner writes its own name.
+#[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Host(pub(crate) String);
 
 /// Name and score of the best, best first.
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,19 +1,40 @@
 //! The daemons of a node: the game's sets, the threads on which they run, and how a node starts and ends them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::{App, server::StartError};
 use crate::{
     config::Config,
     daemon::{self, DaemonParts, Daemons, Kill, ShardedDaemonProcess, Times, Wake},
+    link::{Address, PeerMessage, Peers},
     ownership::Ownership,
     room::host::RoomHost,
-    runtime::{Clock, Rng, Tasks},
+    runtime::{Clock, Rng, Tasks, mailbox::Refused},
     store::Store,
 };
 
 /// Threads of daemons: they mostly wait, and one that blocks its thread must not keep the others of its node.
 const THREADS: usize = 2;
+
+/// The way to other nodes, which is made after the daemons were started: until then nobody can be reached.
+#[derive(Default)]
+pub(super) struct Later(OnceLock<Arc<dyn Peers>>);
+
+impl Later {
+    pub(super) fn set(&self, peers: Arc<dyn Peers>) {
+        // There is one in the life of a node.
+        drop(self.0.set(peers));
+    }
+}
+
+impl Peers for Later {
+    fn send(&self, to: &Address, message: PeerMessage) -> Result<(), Refused<PeerMessage>> {
+        match self.0.get() {
+            Some(peers) => peers.send(to, message),
+            None => Err(Refused::Closed(message)),
+        }
+    }
+}
 
 /// The threads of daemons. Dropped, they are left to end by themselves: whoever drops them may be a task.
 pub(super) struct Threads(Option<tokio::runtime::Runtime>);
@@ -35,6 +56,8 @@ pub(super) struct Start<'a> {
     pub(super) rng: &'a Rng,
     pub(super) tasks: &'a Tasks,
     pub(super) host: Option<&'a Arc<RoomHost>>,
+    /// The way to other nodes and where this one is reached, where several processes share the store.
+    pub(super) peers: Option<(Arc<dyn Peers>, Address)>,
     pub(super) kill: Kill,
 }
 
@@ -81,7 +104,7 @@ pub(super) fn start(
         clock: start.clock.clone(),
         rng: start.rng.fork(),
         times: times(start.config),
-        peers: None,
+        peers: start.peers,
         wake: start.host.map(wake),
         kill: start.kill,
         tasks: start.tasks.clone(),

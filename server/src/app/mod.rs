@@ -3,6 +3,7 @@
 mod daemons;
 mod files;
 mod local;
+mod peers;
 mod ports;
 mod proof;
 mod reload;

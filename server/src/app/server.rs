@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    App, daemons,
+    App, daemons, peers,
     ports::Ports,
     proof, reload, run, settings,
     source::{self, NodeSource},
@@ -22,7 +22,7 @@ use crate::{
     daemon::{self, Daemons},
     gateway::{self, Gateway, GatewayParts},
     link::{
-        self, Address, Node,
+        self, Address, Node, Peers,
         net::{Dialer, LinkParts},
     },
     ops::{self, Addresses, AdminParts, Moves, Probe},
@@ -209,6 +209,7 @@ impl Server {
         } else {
             None
         };
+        let later = Arc::<daemons::Later>::default();
         let start = daemons::Start {
             config: &config,
             store: &store,
@@ -217,6 +218,7 @@ impl Server {
             rng: &rng,
             tasks,
             host: host.as_ref(),
+            peers: ports.link().map(|_| (later.clone() as Arc<dyn Peers>, own.clone())),
             kill: run::kill(),
         };
         let (daemons, threads) = daemons::start(sets, start)?.unzip();
@@ -264,7 +266,8 @@ impl Server {
         reload::count(&inside, tasks);
         let links = settings::links(&inside, &rng, tasks);
         if let (Some(listener), Some(host)) = (ports.link, &host) {
-            let parts = LinkParts { listener, node: host.clone(), inbox: None, common: links.clone() };
+            let inbox = Some(peers::start(&inside, host, own.clone(), &later, links.clone(), tasks));
+            let parts = LinkParts { listener, node: host.clone(), inbox, common: links.clone() };
             link::net::listen(parts).map_err(|error| StartError::Link(inside.config.link.listen, error))?;
         }
         let gateway = match ports.play {

@@ -95,6 +95,7 @@ pub(super) fn host(config: &Config) -> HostConfig {
         retry_delay: config.rewards.retry_delay,
         max_attempts: config.rewards.max_attempts,
         world: WorldSettings {
+            node: node_name(config).into(),
             inputs_per_tick: room.inputs_per_tick,
             reconnect_grace: room.reconnect_grace,
             unsaved_inputs: room.unsaved_inputs,

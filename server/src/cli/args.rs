@@ -1,6 +1,6 @@
 //! The commands and their flags.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
@@ -58,6 +58,8 @@ pub enum Command {
     },
     /// Run a whole cluster on this machine: room nodes, gateways and a private redis-server, each of which can be killed, paused and drained.
     Cluster(ClusterArgs),
+    /// Run a cluster as `cluster` does, and replace its room nodes one after another while people play.
+    DemoDeploy(DeployArgs),
     /// Become another program, which ends with the process that asked for it.
     #[command(hide = true)]
     WithParent(WithParentArgs),
@@ -90,6 +92,30 @@ pub struct ClusterArgs {
     /// Folder of the private store, logs and ready-files; `cluster` in store.path when absent.
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
+}
+
+/// `demo-deploy …`.
+#[derive(Clone, Debug, Args)]
+pub struct DeployArgs {
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Begin a round this long after the one before, like `20s`. When absent, a round begins when Enter is pressed.
+    #[arg(long, value_name = "TIME", value_parser = every)]
+    pub every: Option<Duration>,
+    /// End everything after so many rounds; when absent, go on until Ctrl-C.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: Option<u32>,
+    /// Begin the first round at once, without Enter and without waiting.
+    #[arg(long)]
+    pub yes: bool,
+    /// Deploy the build `<program>-v2` that is beside this one, and in the next round this one again.
+    #[arg(long, value_parser = ["v2"])]
+    pub to: Option<String>,
+}
+
+fn every(text: &str) -> Result<Duration, String> {
+    crate::config::parse_duration(text).ok_or_else(|| "expected a time like 20s".to_owned())
 }
 
 /// `with-parent …`.

@@ -30,6 +30,7 @@ pub fn run(cli: &Cli) -> Option<Outcome> {
         Command::Config(ConfigCommand::Check) => config_check(common),
         Command::Schedule(command) => super::schedule::run(common, command),
         Command::Cluster(args) => return super::cluster::run(common, args),
+        Command::DemoDeploy(args) => super::cluster::demo_deploy(common, args),
         Command::WithParent(args) => super::cluster::with_parent(args),
         Command::Drain { wait } => with_config(common, |config| drain(common, config, *wait)),
         Command::Status { json } => with_config(common, |config| status(common, config, *json)),

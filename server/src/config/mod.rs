@@ -16,6 +16,7 @@ pub use diagnostic::{Diagnostic, LineIndex, nearest, quoted};
 pub use gateway::{GatewayConfig, Guests};
 pub use load::{DEFAULTS, DEFAULTS_FILE, Errors, Sources, VARIABLE_PREFIX};
 pub use network::Network;
+pub(crate) use rule::parse_duration;
 pub use secret::{Secret, Secrets};
 pub use sections::{
     AdminConfig, DaemonsConfig, DrainConfig, HandoffConfig, LeaseConfig, LedgerConfig, LinkConfig, LogConfig,

@@ -236,7 +236,7 @@ fn items(raw: &Raw) -> Option<Vec<String>> {
 }
 
 /// `"250ms"`, `"3s"`, `"5m"`, `"1h"`, `"7d"`; one whole number and one unit.
-pub(super) fn parse_duration(text: &str) -> Option<Duration> {
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let count: u64 = text.get(..digits)?.parse().ok()?;

@@ -48,7 +48,7 @@ pub struct Attempt {
 }
 
 /// A step of a move from a source to a target.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Handoff {
     /// Source → target: will you have it? Answered by `Ready` or `Refuse`.
     Offer {
@@ -100,11 +100,11 @@ pub enum RefuseReason {
 }
 
 /// Names and versions of what checkpoints hold, by kind of room.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Versions(pub Vec<KindVersions>);
 
 /// Of one kind of room.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct KindVersions {
     /// The kind's name.
     pub kind: String,

@@ -138,7 +138,7 @@ impl RoomBuilder {
         self.registry.components.push(ComponentDef {
             name: name.into(),
             type_id: id,
-            migrations: Migrations { version: 1, from: Default::default() },
+            migrations: Migrations::first(),
             scope: None,
             persisted: false,
             fields: fields::of::<T>(),
@@ -156,7 +156,7 @@ impl RoomBuilder {
         self.registry.resources.push(ResourceDef {
             name: name.into(),
             type_id: id,
-            migrations: Migrations { version: 1, from: Default::default() },
+            migrations: Migrations::first(),
             replicated: false,
             persisted: false,
             fields: fields::of::<T>(),

@@ -19,6 +19,7 @@ mod reward;
 mod seat;
 mod task;
 mod values;
+mod versions;
 
 pub use answer::{Answer, Refuse, ReplyTo};
 pub use builder::{ComponentBuilder, MessageBuilder, ResourceBuilder, RoomBuilder, Stage, TimerBuilder};
@@ -33,3 +34,4 @@ pub(crate) use seat::{Net, NetIndex, SeatIndex};
 pub use seat::{OwnedBy, Seat};
 pub use task::{TaskEnd, TaskFuture, TaskResult, TaskValue};
 pub(crate) use values::{Change, Values, decode, encode, encode_named};
+pub use versions::{Unreadable, UnreadableName, Versions};

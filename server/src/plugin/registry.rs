@@ -26,9 +26,33 @@ pub(crate) enum Scope {
 pub(crate) struct Migrations {
     pub(crate) version: u32,
     pub(crate) from: BTreeMap<u32, Migration>,
+    /// An older version that is written for now, and the way down to it.
+    pub(crate) writes: Option<(u32, Migration)>,
 }
 
 impl Migrations {
+    pub(crate) fn first() -> Self {
+        Self { version: 1, from: BTreeMap::new(), writes: None }
+    }
+
+    /// The version of what this build stores.
+    pub(crate) fn written(&self) -> u32 {
+        self.writes.as_ref().map_or(self.version, |(version, _)| *version)
+    }
+
+    /// The oldest version that this build reads.
+    pub(crate) fn oldest(&self) -> u32 {
+        self.from.keys().next().copied().unwrap_or(self.version)
+    }
+
+    /// Brings a value of this version down to the one that is written; as it is where they are the same.
+    pub(crate) fn lower(&self, value: Vec<u8>) -> Result<Vec<u8>, String> {
+        match &self.writes {
+            Some((_, down)) => down(&value),
+            None => Ok(value),
+        }
+    }
+
     pub(crate) fn faults(&self, what: &str, name: &str) -> Vec<String> {
         let mut faults = Vec::new();
         if self.version == 0 {
@@ -45,6 +69,15 @@ impl Migrations {
         }
         if let Some(from) = self.from.keys().find(|from| **from >= self.version) {
             faults.push(format!("{what} {name:?} has version {}, but a migration from {from}", self.version));
+        }
+        // What it writes it must read again, at the next move at the latest.
+        if let Some((writes, _)) = &self.writes
+            && (*writes >= self.version || !self.from.contains_key(writes))
+        {
+            faults.push(format!(
+                "{what} {name:?} has version {}, but writes {writes}: that must be an older one with .migrate_from({writes}, …)",
+                self.version
+            ));
         }
         faults
     }

@@ -141,12 +141,12 @@ impl TestRoom {
             seat: client.seat.filter(|_| resume),
             rejoin: false,
             generation: tenure_shared::Generation(0),
+            resumes: 0,
             first: client.first(),
             shown: client.shown,
             table: None,
         };
-        let attached = self.world.attach(&attach)?;
-        client.attached(&attached);
+        client.attached(&self.world.attach(&attach)?);
         let again = self.clients[seat.0].resend();
         self.give_inputs(seat, again);
         let messages = self.world.take_messages();
@@ -292,11 +292,12 @@ impl TestRoom {
         self.save();
         let members = self.world.attachments();
         self.restore();
+        self.world.keep_graces();
         let messages = self.world.adopt(&members);
         self.give(messages);
     }
 
-    /// The process stops in order and starts again: everything is saved, all sockets are lost, and the clients come back.
+    /// The process stops in order and starts again: everything is saved, sockets are lost, and the clients come back.
     ///
     /// # Panics
     /// When the checkpoint cannot be restored.
@@ -319,8 +320,7 @@ impl TestRoom {
 
     fn restore(&mut self) {
         let (checkpoint, term) = (self.durable.restart(), Term(self.world.term().0 + 1));
-        let restored = RoomWorld::restore(&self.kind, &self.settings, term, &checkpoint);
-        self.world = restored.expect("a checkpoint that can be restored");
+        self.world = RoomWorld::restore(&self.kind, &self.settings, term, &checkpoint).expect("a sound checkpoint");
     }
 
     /// The game changes to another version of itself, as in a deploy: the room is saved, and restored by the new plugin.

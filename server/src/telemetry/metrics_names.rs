@@ -72,6 +72,7 @@ metrics! {
     Histogram "tenure_gateway_between_owners_seconds" [] "How long seats were between owners, until the next one took them up.";
     Counter "tenure_gateway_between_owners_refused_total" [] "Messages of clients refused while their seat was between owners; the client was told.";
     Counter "tenure_gateway_term_seen_total" [] "Nodes told that a higher term of a shard was seen than the one they serve for.";
+    Counter "tenure_gateway_moves_total" [] "Clients told to take their seats at another gateway, since this one goes away.";
 
     Gauge "tenure_link_open" ["side"] "Links between processes that are open; `side` says which end is here: gateway or node.";
     Counter "tenure_link_messages_total" ["side", "direction"] "Messages over links, pings included on the way in.";

@@ -12,8 +12,8 @@ use tenure_shared::{IncarnationId, RoomId, ShardId, Term};
 use super::SHARDS;
 
 /// A store with one player, one parked item and a history.
-pub struct Books {
-    pub damaged: bool,
+pub(super) struct Books {
+    pub(super) damaged: bool,
 }
 
 impl Backend for Books {
@@ -23,12 +23,12 @@ impl Backend for Books {
     }
 }
 
-pub fn item() -> WorkItem {
+pub(super) fn item() -> WorkItem {
     let id = WorkId { room: room(), job: "harvest".into(), key: "k 1&2".into() };
     WorkItem { id, due: Wall(1_800_000_000_000_000), attempt: 10, parked: Some("no field".into()), payload: "".into() }
 }
 
-pub fn room() -> RoomId {
+pub(super) fn room() -> RoomId {
     RoomId::new("arena/eu/k3").expect("valid")
 }
 

@@ -9,7 +9,10 @@ use std::{
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tenure::daemon::{Context, Daemon, Fault, ShardedDaemonProcess};
+use tenure::{
+    daemon::{Context, Daemon, Fault, ShardedDaemonProcess},
+    store::Error,
+};
 use tenure_shared::Term;
 
 /// What is told.
@@ -57,6 +60,9 @@ struct Inside {
     bad: Mutex<BTreeMap<u32, usize>>,
     block: Mutex<Option<std::sync::mpsc::Receiver<()>>>,
     checked: Mutex<BTreeMap<(String, u64, u32), usize>>,
+    /// The newest generation of each set that stored anything, and what an older one stored after it (C31).
+    newest: Mutex<BTreeMap<String, u64>>,
+    late: Mutex<Vec<String>>,
 }
 
 impl Records {
@@ -108,6 +114,7 @@ impl Records {
 
     /// H10 by a counter under the fence: every number is stored once, in order, and never under a lower term than the one before.
     pub(crate) fn check(&self) {
+        assert_eq!(*self.0.late.lock(), Vec::<String>::new(), "C31: two generations never work together");
         let mut checked = self.0.checked.lock();
         for (key, rows) in self.0.stored.lock().iter() {
             let from = checked.entry(key.clone()).or_insert(1);
@@ -128,6 +135,23 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
+    async fn count(&mut self, ctx: &mut Context) -> Result<(), Error> {
+        let next = self.counted + 1;
+        ctx.save(Bytes::copy_from_slice(&next.to_le_bytes())).await?;
+        self.counted = next;
+        let (name, generation) = (ctx.name().to_owned(), ctx.generation());
+        let mut newest = self.records.0.newest.lock();
+        let newest = newest.entry(name.clone()).or_insert(generation);
+        if generation < *newest {
+            let late = format!("{name}@{generation}/{} worked after generation {newest} had begun to", ctx.index());
+            self.records.0.late.lock().push(late);
+        }
+        *newest = generation.max(*newest);
+        let key = (name, generation, ctx.index());
+        self.records.0.stored.lock().entry(key).or_default().push((next, ctx.term()));
+        Ok(())
+    }
+
     fn report(&self, ctx: &Context) -> Report {
         let (index, count, generation) = (ctx.index(), ctx.count(), ctx.generation());
         Report { index, count, generation, term: ctx.term().0, counted: self.counted }
@@ -179,11 +203,11 @@ impl Daemon for Counter {
 
     async fn on_timer(&mut self, ctx: &mut Context, timer: &str) -> Result<(), Fault> {
         assert_eq!(timer, "count");
-        let next = self.counted + 1;
-        ctx.save(Bytes::copy_from_slice(&next.to_le_bytes())).await?;
-        self.counted = next;
-        let key = (ctx.name().to_owned(), ctx.generation(), ctx.index());
-        self.records.0.stored.lock().entry(key).or_default().push((next, ctx.term()));
-        Ok(())
+        Ok(self.count(ctx).await?)
+    }
+
+    /// Its last number: whatever works after it would be seen to have worked too early.
+    async fn stop(&mut self, ctx: &mut Context) {
+        drop(self.count(ctx).await);
     }
 }

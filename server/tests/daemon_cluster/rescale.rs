@@ -141,3 +141,27 @@ async fn a_set_that_is_stopped_stays_so_until_it_is_started() {
     world.run(Duration::from_secs(12)).await;
     assert_eq!(world.loads("work"), [2, 2]);
 }
+
+#[tokio::test]
+async fn the_next_generation_waits_for_one_of_the_former_that_is_slow_to_stop() {
+    // C31: it is in the middle of two seconds of work, and stores its last number behind it.
+    let mut world = World::with(&["a"], |records| vec![records.counters("work", 3)]).await;
+    let sets = vec![world.records.counters("work", 5).rescale_from(3)];
+    world.start(&Plan::of("x", "2", 2), sets).await.expect("starts");
+    world.run(Duration::from_secs(3)).await;
+    let daemons = world.node("a").daemons.clone();
+    let work =
+        tokio::spawn(
+            async move { daemons.ask::<Counter>("work", 1, &Order::Work(2_000), Duration::from_secs(5)).await },
+        );
+    world.run(Duration::from_millis(100)).await;
+    let before = world.records.counted("work", 1, 1);
+    // Only the member's word: its daemons stay where they are until the new number is agreed on.
+    world.node("a").ownership.drain().await;
+    world.run(Duration::from_millis(1_900)).await;
+    assert!(world.records.generations("work") == [1], "it is not done yet");
+    world.run(Duration::from_secs(8)).await;
+    assert_eq!(work.await.expect("no panic").expect("an answer").generation, 1);
+    assert!(world.records.counted("work", 1, 1) > before, "its last number counts");
+    assert_eq!((world.count("work"), world.records.generations("work")), (5, vec![1, 2]));
+}

@@ -119,7 +119,17 @@ impl World {
         })
         .expect("threads");
         host.ready().await;
-        Node { book, clock: self.clock.clone(), host, ownership, tasks, killed, store: self.store.clone(), dead }
+        Node {
+            book,
+            clock: self.clock.clone(),
+            host,
+            ownership,
+            tasks,
+            killed,
+            store: self.store.clone(),
+            dead,
+            weather: weather.clone(),
+        }
     }
 
     pub fn view(&self, room: &RoomId) -> View {
@@ -193,6 +203,7 @@ pub struct Node {
     pub killed: Arc<Mutex<Option<String>>>,
     store: Store,
     dead: Arc<AtomicBool>,
+    pub weather: Arc<Weather>,
 }
 
 impl Node {
@@ -365,6 +376,7 @@ pub fn attach(conn: ConnId, room: &RoomId, player: &str) -> Attach {
         seat: None,
         rejoin: false,
         generation: Generation(0),
+        resumes: 0,
         first: Seq(1),
         shown: (Term(0), Tick(0)),
         table: None,

@@ -35,7 +35,18 @@ pub struct Book {
 
 /// Something that must not look new after a restart (H12).
 #[derive(Component, Serialize, Deserialize, Clone, Debug)]
+#[serde(from = "u64")]
 pub struct Thing(u64);
+
+/// A thing panics when it is read.
+pub static CURSED_THING: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+impl From<u64> for Thing {
+    fn from(n: u64) -> Self {
+        assert!(!CURSED_THING.load(std::sync::atomic::Ordering::SeqCst), "a cursed thing");
+        Thing(n)
+    }
+}
 
 /// What the test sees of each room: its book and tick, and the players connected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,6 +95,8 @@ pub struct Outside {
     /// Seconds of grace beyond three.
     pub more_grace: std::sync::atomic::AtomicU64,
     pub gate: (Mutex<bool>, std::sync::Condvar),
+    /// When which tick ran, if anybody wants to know.
+    pub ticks: Mutex<Option<Vec<(u64, std::time::Instant)>>>,
 }
 
 /// The kind `lab`, 50 ticks a second.
@@ -173,10 +186,14 @@ fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>) {
             }
         },
     );
-    let views = views.clone();
+    let (views, seen) = (views.clone(), outside.clone());
     room.systems(Stage::Send, move |book: Res<Book>, seats: Seats, info: RoomInfo, tick: Tick| {
         let view = View { book: book.clone(), tick: tick.n, seats: seats.len(), connected: seats.connected().count() };
         views.lock().expect("views").insert(info.id().to_string(), view);
+        if let Some(ticks) = seen.ticks.lock().expect("ticks").as_mut() {
+            #[expect(clippy::disallowed_methods, reason = "the pause that players see is one of real time")]
+            ticks.push((tick.n, std::time::Instant::now()));
+        }
     });
 }
 

@@ -49,6 +49,8 @@ async fn who_asks_the_wrong_node_is_told_whose_the_shard_is() {
     let other = room_of(&b);
     world.until("it is known", || a.ownership.view().owner(other.shard(SHARDS)).is_some_and(|o| o.address.is_some()));
     let term = b.ownership.fence(other.shard(SHARDS)).unwrap().term();
+    // Given to it under a term before its own.
+    world.until("its term is known", || a.ownership.view().owner(other.shard(SHARDS)).is_some_and(|o| o.term == term));
     let conn = gateway.conn();
     match ask(&gateway, attach(conn, &other, "ann")) {
         Answer::NotOwner(known) => assert_eq!(known, term),

@@ -11,6 +11,8 @@
 
 mod crash;
 mod faults;
+mod frozen;
+mod handover;
 mod harness;
 mod lab;
 mod lifecycle;

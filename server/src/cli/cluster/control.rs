@@ -1,5 +1,7 @@
 //! The loop of a cluster: what is typed, what the children do, and the end in order.
 
+mod rolling;
+
 use std::{
     io::Write as _,
     sync::mpsc::{Receiver, RecvTimeoutError},
@@ -8,8 +10,9 @@ use std::{
 
 use super::{
     Settings, child,
+    deploy::Roll,
     input::{self, Said},
-    members::{self, Member},
+    members::Member,
     redis::Redis,
 };
 use crate::{
@@ -55,11 +58,16 @@ pub(super) struct Control {
     places_until: Option<Mono>,
     /// What there is to say at the start was said.
     announced: bool,
+    /// A rolling deploy, again and again.
+    roll: Option<Roll>,
+    /// Number of the newest room node.
+    newest: u16,
 }
 
 impl Control {
     pub(super) fn new(settings: Settings, store: Option<Redis>, members: Vec<Member>) -> Self {
         let both = members.iter().all(|member| !member.is_gateway);
+        let newest = members.iter().filter(|member| !member.is_gateway).count();
         Self {
             settings,
             store,
@@ -69,6 +77,8 @@ impl Control {
             opened: false,
             places_until: None,
             announced: false,
+            roll: None,
+            newest: u16::try_from(newest).unwrap_or(u16::MAX),
         }
     }
 
@@ -83,6 +93,9 @@ impl Control {
         }
         loop {
             match said.recv_timeout(LOOK) {
+                Ok(Said::Line(line)) if line.is_empty() && self.roll.is_some() => {
+                    self.roll.iter_mut().for_each(Roll::begin);
+                }
                 Ok(Said::Line(line)) => {
                     if !self.obey(&line) {
                         break;
@@ -99,6 +112,9 @@ impl Control {
                 say(&text);
                 self.stop(&said);
                 return Err(text);
+            }
+            if self.announced && !self.step_deploy() {
+                break;
             }
         }
         Ok(self.stop(&said))
@@ -175,6 +191,9 @@ impl Control {
             let ready = ReadyFile { pid: std::process::id(), ..first };
             write_ready_file(path, &ready).map_err(|error| format!("{}: {error}", path.display()))?;
         }
+        if let Some(roll) = &self.roll {
+            say(roll.hint());
+        }
         say("type help for what can be done to it");
         Ok(())
     }
@@ -201,15 +220,8 @@ impl Control {
         if self.members.len() >= MEMBERS {
             return say(&format!("{MEMBERS} members are as many as this command runs"));
         }
-        let nodes = self.members.iter().filter(|member| member.name.starts_with("node-")).count();
-        let number = u16::try_from(nodes + 1).unwrap_or(u16::MAX);
-        let mut member = members::room_node(&self.settings, number, self.both);
-        match member.start(&self.settings) {
-            Ok(()) => {
-                say(&format!("{} starts", member.name));
-                self.members.push(member);
-            }
-            Err(text) => say(&text),
+        if let Err(text) = self.start_another() {
+            say(&text);
         }
     }
 

@@ -121,6 +121,9 @@ impl Member {
             format!("gateway.listen={}", self.play),
             format!("admin.listen={}", self.admin),
         ]);
+        if settings.revision > 0 {
+            set.push(format!("node.revision={}", settings.config.node.revision.saturating_add(settings.revision)));
+        }
         if !stores::is_shared(&settings.config) {
             // The private store has no password.
             set.push("store.password_file=".to_owned());

@@ -11,6 +11,7 @@
 
 mod child;
 mod control;
+mod deploy;
 mod folder;
 mod guard;
 mod input;
@@ -22,7 +23,7 @@ use std::path::PathBuf;
 pub(super) use guard::with_parent;
 pub(crate) use input::{Said, listen};
 
-use super::{ClusterArgs, Common, Exit, Outcome, stores};
+use super::{ClusterArgs, Common, DeployArgs, Exit, Outcome, stores};
 use crate::config::Config;
 
 /// What all children are started with.
@@ -35,6 +36,8 @@ struct Settings {
     folder: PathBuf,
     /// What the children get as `store.url`.
     store: String,
+    /// Deploys so far: the children's `node.revision`, if there were any.
+    revision: u64,
 }
 
 /// Runs the cluster until it is told to stop; `None` where no store can be started that processes share: then the application runs it in
@@ -45,12 +48,37 @@ pub(super) fn run(common: &Common, args: &ClusterArgs) -> Option<Outcome> {
         Err(mistakes) => return Some(Outcome::could_not_run(mistakes)),
     };
     let server = if stores::is_shared(&config) { None } else { Some(redis::find()?) };
-    let done = prepare(common, args, config, server).and_then(|(control, lock)| control.run().map(|good| (good, lock)));
-    Some(match done {
+    Some(finish(prepare(common, args, config, server).and_then(|(control, lock)| Ok((control.run()?, lock)))))
+}
+
+/// Runs a cluster whose room nodes are replaced again and again.
+pub(super) fn demo_deploy(common: &Common, args: &DeployArgs) -> Outcome {
+    let config = match Config::load(&common.sources()) {
+        Ok(config) => config,
+        Err(mistakes) => return Outcome::could_not_run(mistakes),
+    };
+    let server = match (stores::is_shared(&config), redis::find()) {
+        (true, _) => None,
+        (false, Some(server)) => Some(server),
+        (false, None) => {
+            return Outcome::could_not_run(
+                "a deploy needs processes that share a store: install redis-server, or name a Redis by store.url",
+            );
+        }
+    };
+    let done = prepare(common, &args.cluster, config, server).and_then(|(mut control, lock)| {
+        control.deploy(args)?;
+        Ok((control.run()?, lock))
+    });
+    finish(done)
+}
+
+fn finish(done: Result<(bool, folder::Lock), String>) -> Outcome {
+    match done {
         Ok((true, _lock)) => Outcome::new(Exit::Good, "the cluster has stopped; everything is saved"),
         Ok((false, _lock)) => Outcome::new(Exit::Problem, "the cluster has stopped, and not every part ended well"),
         Err(text) => Outcome::could_not_run(text),
-    })
+    }
 }
 
 /// The folder, the store (`server` is the program of a private one), and whoever is to run; the lock keeps the folder for this process.
@@ -65,7 +93,7 @@ fn prepare(
     let lock = folder::take(&folder)?;
     // The children run in the same directory, but redis-server goes into its own.
     let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut settings = Settings { common: common.clone(), config, program, folder, store: String::new() };
+    let mut settings = Settings { common: common.clone(), config, program, folder, store: String::new(), revision: 0 };
     let store = match server {
         Some(server) => {
             let (url, child) = redis::start(&settings, server)?;

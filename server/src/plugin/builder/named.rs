@@ -57,6 +57,15 @@ impl<'a, T> ComponentBuilder<'a, T> {
         self.with(|c| insert(&mut c.migrations, from, migration(f)))
     }
 
+    /// Stores the older version `version` for now, so that the build before this one, which a rollback brings back, can read it; `f`
+    /// makes it of the present one. What `f` leaves out is lost at each move. The next deploy takes this line away.
+    pub fn writes<Old: Serialize>(self, version: u32, f: impl Fn(T) -> Old + Send + Sync + 'static) -> Self
+    where
+        T: DeserializeOwned + 'static,
+    {
+        self.with(|c| c.migrations.writes = Some((version, migration(f))))
+    }
+
     /// Every seat sees it.
     pub fn replicated(self) -> Self {
         self.with(|c| c.scope = c.scope.take().or(Some(Scope::All)))
@@ -119,6 +128,15 @@ impl<'a, T> ResourceBuilder<'a, T> {
         f: impl Fn(Old) -> New + Send + Sync + 'static,
     ) -> Self {
         self.with(|r| insert(&mut r.migrations, from, migration(f)))
+    }
+
+    /// Stores the older version `version` for now, so that the build before this one, which a rollback brings back, can read it; `f`
+    /// makes it of the present one. What `f` leaves out is lost at each move. The next deploy takes this line away.
+    pub fn writes<Old: Serialize>(self, version: u32, f: impl Fn(T) -> Old + Send + Sync + 'static) -> Self
+    where
+        T: DeserializeOwned + 'static,
+    {
+        self.with(|r| r.migrations.writes = Some((version, migration(f))))
     }
 
     /// Every seat sees it.

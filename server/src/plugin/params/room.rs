@@ -1,6 +1,6 @@
 //! Where and when: the tick, the room's name, its switches.
 
-use std::{ops::Deref, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use bevy_ecs::{
     change_detection::{Res, ResMut},
@@ -57,9 +57,11 @@ impl Deref for Tick<'_> {
 pub struct RoomInfoState {
     /// Its id, `kind/region/name`.
     pub id: RoomId,
+    /// Name of the node that it runs at.
+    pub node: Arc<str>,
 }
 
-/// Which room this is: `id`, `kind()`, `region()`, `name()`.
+/// Which room this is: `id`, `kind()`, `region()`, `name()`; and `node()`.
 #[derive(SystemParam, Debug)]
 pub struct RoomInfo<'w> {
     state: Res<'w, RoomInfoState>,
@@ -84,6 +86,12 @@ impl RoomInfo<'_> {
     /// The name.
     pub fn name(&self) -> &str {
         self.state.id.name()
+    }
+
+    /// The node that the room runs at: to be shown to people, no more. It is another one after a move, which game code has no way to
+    /// notice and no reason to (H12): decide nothing by it, and persist it nowhere. Empty in tests.
+    pub fn node(&self) -> &str {
+        &self.state.node
     }
 }
 

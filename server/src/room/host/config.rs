@@ -31,6 +31,10 @@ pub(super) const MOVED_EVERY: Duration = Duration::from_millis(100);
 pub(super) const STOP_GRANTS: Duration = Duration::from_secs(1);
 /// Most rooms whose checkpoints are read at a time.
 pub(super) const LOADS_AT_A_TIME: usize = 64;
+/// Shards whose worlds are made ready, or are ready, at a time.
+pub(super) const PREPARED_SHARDS: usize = 64;
+/// Most bytes of checkpoints and work whose worlds are ready; a world in memory is a few times as large as its checkpoint.
+pub(super) const PREPARED_BYTES: usize = 256 << 20;
 /// Ledger calls of one shard at a time; grants of one player are never applied side by side.
 pub(super) const LEDGER_LANES: usize = 16;
 /// Most rooms that a status lists; the rest is counted.

@@ -22,6 +22,7 @@ use super::{
     gateways::Gateways,
     inbox::{Directory, RoomHandle},
     names,
+    prepared::{Prepared, PreparedRoom},
     shard::Shard,
 };
 use crate::{
@@ -63,6 +64,9 @@ pub(super) struct Host {
     pub(super) given: AtomicU64,
     pub(super) gateways: Gateways,
     pub(super) arrivals: Arrivals,
+    pub(super) prepared: Prepared,
+    /// Somebody else says when shards are given away.
+    pub(super) driven: AtomicBool,
     // The last term of each shard that ran here.
     ran: Vec<AtomicU64>,
 }
@@ -110,6 +114,8 @@ impl Host {
             given: AtomicU64::new(0),
             gateways: Gateways::default(),
             arrivals: Arrivals::default(),
+            prepared: Prepared::default(),
+            driven: AtomicBool::new(false),
             ran,
         }
     }
@@ -201,6 +207,22 @@ impl Host {
             names::loaded(self.rooms.len());
         }
         Some(handle)
+    }
+
+    /// A room of a shard that begins goes on with a world that is ready.
+    pub(super) fn go_on(self: &Arc<Self>, ready: PreparedRoom, shard: &Arc<Shard>) {
+        let (handle, new) = self.rooms.open(ready.room());
+        if new {
+            let mut actor = Actor::new(self.clone(), handle.clone(), shard.clone(), ready.kind().clone());
+            actor.prepared = Some(Box::new(ready));
+            handle.wake_by(self.executor.spawn(handle.room.as_str().into(), Box::new(actor)));
+            names::loaded(self.rooms.len());
+        }
+    }
+
+    /// The loaded rooms of a shard, in no order.
+    pub(super) fn rooms_of(&self, shard: ShardId) -> Vec<Arc<RoomHandle>> {
+        self.rooms.filtered(|room| room.shard(self.config.shards) == shard)
     }
 
     /// What others may know of a room has changed.

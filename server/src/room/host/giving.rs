@@ -1,18 +1,20 @@
-//! A shard is given away: its rooms stop at a tick boundary, their last state is stored, ownership releases it. Other shards go on meanwhile.
+//! Shards that belong elsewhere are given away in the plain way, without a word to their next owner, unless a handoff does it
+//! ([`super::RoomHost::hands`]): stopped, stored, given to the target by the store, and restored there from what is stored.
 //!
-//! A giving either ends with everything stored and the release asked for, or the shard stays and its rooms go on: never both, never neither,
-//! within `give_deadline` (H5). Once the release was asked for it is final here, whatever the store says: the worlds are dropped, and a
-//! shard that comes back begins from the store.
+//! A giving either ends with everything stored and the claim given, or the shard stays and its rooms go on, within `give_deadline` (H5).
 
 use std::sync::{Arc, atomic::Ordering};
 
-use tenure_shared::{IncarnationId, ShardId};
+use tenure_shared::IncarnationId;
 
-use super::{attaching, core::Host, inbox::RoomHandle, shard::Shard};
+use super::{core::Host, frozen::Frozen};
 use crate::{link::Address, runtime::tasks::Kind, store::Fence};
 
 /// Begins to give away what placement has elsewhere, unless it is being given already.
 pub(super) fn begin(host: &Arc<Host>) {
+    if host.driven.load(Ordering::Acquire) {
+        return;
+    }
     for (id, to) in host.ownership.gives() {
         let (Some(shard), Some(fence)) = (host.held(id), host.ownership.fence(id)) else { continue };
         // One that is still being taken over has nothing to give yet; it is looked at again when it is ready.
@@ -20,43 +22,46 @@ pub(super) fn begin(host: &Arc<Host>) {
             host.ownership.kept(&fence);
             continue;
         }
-        if fence.term() == shard.term() && shard.may_begin_giving() {
-            let number = shard.begin_giving();
+        if shard.rests(host.clock.now()) {
+            continue;
+        }
+        if let Some(frozen) = Frozen::begin(host, &shard, &fence) {
             host.giving.fetch_add(1, Ordering::AcqRel);
             tracing::debug!(shard = %id, term = %fence.term(), ?to, "giving a shard away");
             let inner = host.clone();
-            host.tasks.spawn("give shard", Kind::Job, async move { give(&inner, &shard, &fence, number, to).await });
+            host.tasks.spawn("give shard", Kind::Job, async move { give(&inner, frozen, &fence, to).await });
         }
     }
 }
 
-async fn give(host: &Arc<Host>, shard: &Arc<Shard>, fence: &Fence, number: u64, to: Option<IncarnationId>) {
+async fn give(host: &Arc<Host>, mut frozen: Frozen, fence: &Fence, to: Option<IncarnationId>) {
     let started = host.clock.now();
-    if !all_stored(host, shard, fence, number).await {
-        shard.stays();
-        ended(host);
-        tracing::warn!(shard = %shard.id(), "the shard could not be given away in time: it goes on here");
-        for handle in rooms(host, shard.id()) {
-            handle.wake();
-        }
-        attaching::offer_kept(host, shard);
-        host.ownership.kept(fence);
+    let stored = tokio::select! {
+        biased;
+        stored = frozen.stored() => stored.is_some(),
+        () = host.clock.sleep(host.config.give_deadline) => false,
+    };
+    if !stored {
+        tracing::warn!(shard = ?fence.key(), "the shard could not be given away in time: it goes on here");
         // Placement has it elsewhere still: it is tried again, after a while.
-        host.clock.sleep(host.config.give_deadline).await;
-        shard.may_give_again();
+        let again = host.clock.now().plus(host.config.give_deadline);
+        if let Some(shard) = fence.key().as_shard().and_then(|id| host.held(id)) {
+            shard.rest(again);
+        }
+        frozen.thaw();
+        ended(host);
+        host.ownership.kept(fence);
+        host.clock.sleep_until(again).await;
         host.shards_changed.notify_waiters();
         return;
     }
-    shard.give(to.and_then(|to| address(host, &to)));
+    let next = to.and_then(|to| address(host, &to));
+    frozen.asking();
     host.ownership.gave(fence).await;
     // Whoever is told now finds it in the store as it is told.
-    shard.let_go();
-    if host.ownership.fence(shard.id()).as_ref() == Some(fence) {
-        // Not released after all: under this term nothing goes on any more.
-        host.ownership.fenced(fence);
-    }
+    frozen.moved(next);
     let took = host.clock.now().since(started);
-    tracing::debug!(shard = %shard.id(), term = %fence.term(), ms = took.as_millis(), "a shard was given away");
+    tracing::debug!(shard = ?fence.key(), term = %fence.term(), ms = took.as_millis(), "a shard was given away");
     metrics::histogram!("tenure_shard_give_seconds").record(took.as_secs_f64());
     host.given.fetch_add(1, Ordering::AcqRel);
     ended(host);
@@ -71,46 +76,6 @@ fn ended(host: &Host) {
             tracing::info!(shards, "shards were given away");
         }
     }
-}
-
-/// Waits until every room of the shard stands still and is stored. `false` when that took too long, or the shard is in doubt.
-async fn all_stored(host: &Arc<Host>, shard: &Arc<Shard>, fence: &Fence, number: u64) -> bool {
-    for handle in rooms(host, shard.id()) {
-        handle.wake();
-    }
-    let late = host.clock.sleep(host.config.give_deadline);
-    tokio::pin!(late);
-    let mut changes = host.ownership.changes();
-    loop {
-        let progress = host.progress.notified();
-        tokio::pin!(progress);
-        progress.as_mut().enable();
-        changes.borrow_and_update();
-        if shard.is_lost() || host.ownership.fence(shard.id()).as_ref() != Some(fence) || host.shutdown.is_stopped() {
-            return false;
-        }
-        let still = |handle: &Arc<RoomHandle>| handle.still.load(Ordering::Acquire) == number;
-        if rooms(host, shard.id()).iter().all(still) && shard.is_handed_over() {
-            return true;
-        }
-        tokio::select! {
-            biased;
-            () = progress => {}
-            changed = changes.changed() => {
-                if changed.is_err() {
-                    return false;
-                }
-            }
-            () = &mut late => return false,
-            () = host.shutdown.stopped() => return false,
-        }
-    }
-}
-
-fn rooms(host: &Host, shard: ShardId) -> Vec<Arc<RoomHandle>> {
-    let mut rooms = host.rooms.all();
-    rooms.retain(|handle| handle.room.shard(host.config.shards) == shard);
-    rooms
 }
 
 /// Where a member's links are reached.

@@ -22,8 +22,8 @@ use crate::{
     link::{Attach, GatewayId, Input},
     plugin::TaskResult,
     room::world::{DueWork, GrantResult},
-    runtime::mailbox::Refused,
-    store::{Error, WorkId},
+    runtime::{Mono, mailbox::Refused},
+    store::{Checkpoint, Error, WorkId},
 };
 
 /// What a gateway wants from a room. It waits while the room is loaded, created, frozen or saved.
@@ -69,6 +69,30 @@ pub(super) struct Durable {
     pub(super) items: Vec<WorkId>,
     /// Outbox positions trimmed.
     pub(super) trimmed: Vec<u64>,
+}
+
+/// A room that stands still, as it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Packed {
+    /// Its checkpoint.
+    pub(super) saved: Saved,
+    /// When its last tick was due.
+    pub(super) ticked: Mono,
+}
+
+/// Which checkpoint of a room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Saved {
+    /// Its version.
+    pub(super) version: u64,
+    /// xxh3 of its body.
+    pub(super) hash: u64,
+}
+
+impl Saved {
+    pub(super) fn of(checkpoint: &Checkpoint) -> Self {
+        Self { version: checkpoint.version, hash: xxhash_rust::xxh3::xxh3_64(&checkpoint.body) }
+    }
 }
 
 /// Named stage of a room, for the status.
@@ -120,8 +144,9 @@ pub(super) struct RoomHandle {
     pub(super) ticks_dropped: AtomicU64,
     pub(super) reason: Mutex<Option<String>>,
     pub(super) told_to_stop: AtomicBool,
-    /// The last giving of its shard for which it stands still with everything stored.
+    /// The last giving of its shard for which it stands still with everything stored, and what of it the next owner can go on from.
     pub(super) still: AtomicU64,
+    pub(super) packed: Mutex<Option<Packed>>,
 }
 
 #[derive(Default)]
@@ -147,6 +172,7 @@ impl RoomHandle {
             reason: Mutex::new(None),
             told_to_stop: AtomicBool::new(false),
             still: AtomicU64::new(0),
+            packed: Mutex::new(None),
         }
     }
 
@@ -321,6 +347,15 @@ impl Directory {
             slice.remove(&handle.room);
             self.len.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    /// Those that `pick` wants, in no order.
+    pub(super) fn filtered(&self, pick: impl Fn(&RoomId) -> bool) -> Vec<Arc<RoomHandle>> {
+        let mut found = Vec::new();
+        for slice in &self.slices {
+            found.extend(slice.read().values().filter(|handle| pick(&handle.room)).cloned());
+        }
+        found
     }
 
     /// All handles, by room id.

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tenure_shared::RoomId;
+
 use super::{
     config::{LONGEST_BACKOFF, backoff},
     core::Host,
@@ -37,17 +39,18 @@ pub(super) struct Loaded {
 pub(super) fn start(host: &Arc<Host>, handle: &Arc<RoomHandle>) {
     let (inner, handle) = (host.clone(), handle.clone());
     host.tasks.spawn("room load", Kind::Job, async move {
-        let loaded = load(&inner, &handle).await;
+        let loaded = load(&inner, &handle.room).await;
         handle.tell(Event::Loaded(loaded));
     });
 }
 
-async fn load(host: &Host, handle: &RoomHandle) -> Result<Loaded, Error> {
+/// Reads, with a few attempts.
+pub(super) async fn load(host: &Host, room: &RoomId) -> Result<Loaded, Error> {
     let gone = || Error::Unavailable("the node is stopping".to_owned());
     let permit = host.loads.acquire().await.map_err(|_| gone())?;
     let mut attempt = 0;
     let loaded = loop {
-        match read(host, handle).await {
+        match read(host, room).await {
             // Also what is damaged is tried again for a while: those who ask for it must not ask in a loop.
             Err(error)
                 if (error.may_retry() || matches!(error, Error::Broken(_)))
@@ -64,8 +67,7 @@ async fn load(host: &Host, handle: &RoomHandle) -> Result<Loaded, Error> {
     loaded
 }
 
-async fn read(host: &Host, handle: &RoomHandle) -> Result<Loaded, Error> {
-    let room = &handle.room;
+async fn read(host: &Host, room: &RoomId) -> Result<Loaded, Error> {
     let answer = host.call(Command::Load { room: room.clone() }).await;
     let at = host.store_now();
     let Reply::Checkpoint(checkpoint) = answer? else { return Err(Host::unexpected("load")) };

@@ -51,6 +51,23 @@ impl Pacer {
         self.next = Mono(now.0.saturating_add(period - into));
     }
 
+    /// Goes on with what ticked elsewhere until now: the next tick at `next` or as soon as it can be, on the grid.
+    pub(super) fn resume(&mut self, next: Mono, now: Mono) {
+        let (period, grid) = (self.nanos(), PHASE_GRID.as_nanos() as u64);
+        let next = next.max(now).0;
+        let into = next % period;
+        let slots = (period / grid).max(1);
+        let slot = into.div_ceil(grid);
+        self.phase = if slot < slots { slot * grid } else { 0 };
+        let wait = if slot < slots { self.phase - into } else { (period - into) % period };
+        self.next = Mono(next.saturating_add(wait));
+    }
+
+    /// When the last tick was due.
+    pub(super) fn last(&self) -> Mono {
+        Mono(self.next.0.saturating_sub(self.nanos()))
+    }
+
     /// What is due at `now`; `None` before the next tick.
     pub(super) fn due(&mut self, now: Mono) -> Option<Due> {
         if now < self.next {
@@ -107,6 +124,28 @@ mod tests {
         pacer.restart(now);
         assert!(pacer.next() > now && pacer.next() <= now.plus(PERIOD));
         assert_eq!(pacer.due(now), None);
+    }
+
+    #[test]
+    fn what_ticked_elsewhere_goes_on_a_period_later_on_the_grid() {
+        for hz in [1_u64, 20, 30, 60, 128, 1_000] {
+            let period = Duration::from_nanos(1_000_000_000 / hz);
+            for n in 0..500 {
+                let mut pacer = Pacer::new(period, 5, n, Mono(0));
+                let now = Mono(77_000_000_000 + n * 1_234_567);
+                // It was due before now, or is due within a period.
+                let due = Mono(now.0 - period.as_nanos() as u64 + n * 2 * period.as_nanos() as u64 / 500);
+                pacer.resume(due, now);
+                let late = pacer.next().0 - due.max(now).0;
+                assert!(late <= 2 * PHASE_GRID.as_nanos() as u64, "{hz} {n}: {late}");
+                let (first, phase) = (pacer.next(), pacer.phase);
+                assert_eq!(pacer.due(first).map(|due| (due.run, due.dropped)), Some((1, 0)));
+                assert_eq!(pacer.next(), first.plus(period), "no drift");
+                let hash_phase = phase % PHASE_GRID.as_nanos() as u64;
+                assert_eq!((hash_phase, first.0 % period.as_nanos() as u64), (0, phase), "on the grid");
+                assert_eq!(pacer.last(), first);
+            }
+        }
     }
 
     #[test]

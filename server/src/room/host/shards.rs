@@ -46,12 +46,14 @@ pub(super) fn begin_owned(host: &Arc<Host>) {
         // Looked at again: whoever waits for a shard begins it too.
         let mut slot = slot.write();
         if slot.is_none()
-            && let Some(fence) = host.ownership.fence(id)
+            && let Some(held) = host.ownership.held(id)
             // A term runs once: what was dropped here comes back under a new one (H2).
-            && fence.term() > host.last_term(id)
+            && held.fence.term() > host.last_term(id)
         {
+            let (package, fence) = (held.package, held.fence);
             host.ran(&fence);
-            *slot = Some(Shard::start(host, id, fence));
+            let ready = host.prepared.take(id, package);
+            *slot = Some(Shard::start(host, id, fence, ready));
         }
     }
 }

@@ -19,6 +19,8 @@ use crate::{
 /// Bounds of a world, from the config (config/default.toml).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorldSettings {
+    /// Name of the node that the world runs at; for people alone.
+    pub node: Arc<str>,
     /// Most inputs of a seat applied in one tick.
     pub inputs_per_tick: usize,
     /// How long a seat outlives its socket, in room time, unless the kind says otherwise.
@@ -46,6 +48,7 @@ pub struct WorldSettings {
 impl Default for WorldSettings {
     fn default() -> Self {
         Self {
+            node: "".into(),
             inputs_per_tick: 8,
             reconnect_grace: Duration::from_secs(30),
             unsaved_inputs: limits::UNSAVED_INPUTS,
@@ -137,6 +140,8 @@ pub struct Attachment {
     pub seat: SeatId,
     /// Number of the attachment.
     pub generation: Generation,
+    /// Highest count of resumes with which the seat was taken.
+    pub resumes: u32,
     /// Who.
     pub player: PlayerId,
 }

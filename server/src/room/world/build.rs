@@ -79,7 +79,7 @@ impl RoomWorld {
             now: Duration::from_nanos(start.now),
             wall: start.wall,
         });
-        world.insert_resource(RoomInfoState { id: start.room.clone() });
+        world.insert_resource(RoomInfoState { id: start.room.clone(), node: settings.node.clone() });
         world.insert_resource(ControlState { private: kind.private(), ..ControlState::default() });
         world.insert_resource(start.rng);
         world.insert_resource(NetIndex::default());
@@ -155,6 +155,7 @@ impl RoomWorld {
             empty_since: Some(start.now),
             last_body: start.now,
             dirty: true,
+            unseen: true,
         })
     }
 

@@ -65,6 +65,12 @@ pub(super) struct StoredSeat {
     pub(super) applied: Seq,
     /// Whether the game takes it for connected, and since when, room time in nanoseconds.
     pub(super) connected: (bool, u64),
+    /// Since when its grace runs, room time in nanoseconds.
+    #[serde(default)]
+    pub(super) gone: Option<u64>,
+    /// Highest count of resumes with which it was taken.
+    #[serde(default)]
+    pub(super) resumes: u32,
 }
 
 /// Stored components of an entity that this build does not know: carried along, so that a rollback of a deploy loses nothing.
@@ -125,6 +131,8 @@ impl RoomWorld {
                     generation: seat.generation,
                     applied: seat.applied,
                     connected: connected(seat).unwrap_or_default(),
+                    gone: seat.gone_since,
+                    resumes: seat.resumes,
                 })
                 .collect(),
             timer_generation: timers.map_or(0, |book| book.generation),
@@ -148,7 +156,7 @@ impl RoomWorld {
     fn stored_entities(&mut self) -> (Vec<(Arc<str>, u32)>, Vec<StoredEntity>) {
         let kind = self.kind.clone();
         let persisted: Vec<_> = kind.registry().components.iter().filter(|c| c.persisted).collect();
-        let mut names: Vec<_> = persisted.iter().map(|c| (c.name.clone(), c.migrations.version)).collect();
+        let mut names: Vec<_> = persisted.iter().map(|c| (c.name.clone(), c.migrations.written())).collect();
         let mut numbers: BTreeMap<(Arc<str>, u32), u16> = names.iter().cloned().zip(0..).collect();
         let mut entities = Vec::new();
         let mut faults = Vec::new();
@@ -158,9 +166,10 @@ impl RoomWorld {
             let mut values = Vec::new();
             for (number, component) in (0..).zip(&persisted) {
                 let mut value = Vec::new();
-                match component.erased.save(entity, &mut value) {
-                    Ok(true) => values.push((number, value.into())),
-                    Ok(false) => {}
+                let saved = component.erased.save(entity, &mut value);
+                match saved.and_then(|has| has.then(|| component.migrations.lower(value)).transpose()) {
+                    Ok(Some(value)) => values.push((number, value.into())),
+                    Ok(None) => {}
                     Err(e) => faults.push(format!("component {:?} of {net} was not saved: {e}", component.name)),
                 }
             }
@@ -186,9 +195,10 @@ impl RoomWorld {
         let mut out = Vec::new();
         for resource in kind.registry().resources.iter().filter(|r| r.persisted) {
             let mut value = Vec::new();
-            match resource.erased.save(&self.world, &mut value) {
-                Ok(true) => out.push((resource.name.clone(), resource.migrations.version, value.into())),
-                Ok(false) => {}
+            let saved = resource.erased.save(&self.world, &mut value);
+            match saved.and_then(|has| has.then(|| resource.migrations.lower(value)).transpose()) {
+                Ok(Some(value)) => out.push((resource.name.clone(), resource.migrations.written(), value.into())),
+                Ok(None) => {}
                 Err(e) => self.error(format!("resource {:?} was not saved: {e}", resource.name)),
             }
         }

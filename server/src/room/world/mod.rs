@@ -103,6 +103,8 @@ pub struct RoomWorld {
     /// Room time of the last frame that everybody got, nanoseconds.
     last_body: u64,
     dirty: bool,
+    /// Something came since the last tick that systems have not seen: in a restored world they never would.
+    unseen: bool,
 }
 
 impl RoomWorld {
@@ -114,6 +116,11 @@ impl RoomWorld {
     /// Whether anything happened since the last checkpoint. A tick counts: room time went on.
     pub fn dirty(&self) -> bool {
         self.dirty
+    }
+
+    /// Whether seats were taken or lost since the last tick: a restored world is no news to systems, so that they would never see it.
+    pub fn unseen(&self) -> bool {
+        self.unseen
     }
 
     /// The room's id.

@@ -26,12 +26,16 @@ pub(super) struct SeatState {
     pub(super) generation: Generation,
     /// Newest attachment that its last socket is known to have held: one that knows only an older one was superseded.
     pub(super) held: Generation,
+    /// Highest count of resumes with which it was taken: one with a lower count comes late.
+    pub(super) resumes: u32,
     /// Its socket, while it is connected.
     pub(super) link: Option<(GatewayId, ConnId)>,
     /// Its socket's number of the attach that was answered last.
     pub(super) attempt: u32,
     /// Room time since which it has no socket, nanoseconds.
     pub(super) gone_since: Option<u64>,
+    /// The same before the restore, of a seat that was in its grace.
+    pub(super) was_gone: Option<u64>,
     /// The socket whose player asked to leave: the seat ends once what it has sent is applied.
     pub(super) leaving: Option<(GatewayId, ConnId)>,
     /// Last message applied.
@@ -59,9 +63,11 @@ impl SeatState {
             player,
             generation,
             held: Generation(0),
+            resumes: 0,
             link: None,
             attempt: 0,
             gone_since: None,
+            was_gone: None,
             leaving: None,
             applied: Seq(0),
             saved: Seq(0),
@@ -89,7 +95,7 @@ impl RoomWorld {
             state.gone_since = Some(now);
         }
         let (player, entity) = (state.player.clone(), state.entity);
-        self.dirty = true;
+        (self.dirty, self.unseen) = (true, true);
         self.known.touch(&player, self.wall);
         if !consented {
             self.gone(entity);
@@ -155,6 +161,14 @@ impl RoomWorld {
                 self.gone(entity);
             }
             self.end_seat(id, false);
+        }
+    }
+
+    /// After a planned move, whose last checkpoint is the very last moment: graces that ran go on, as if nothing had happened. After any other
+    /// restore they begin anew, since nobody could come back while nobody served the room.
+    pub fn keep_graces(&mut self) {
+        for state in self.seats.values_mut().filter(|state| state.link.is_none()) {
+            state.gone_since = state.was_gone.take().or(state.gone_since);
         }
     }
 

@@ -49,6 +49,7 @@ impl RoomWorld {
         self.end_leaving();
         self.frames();
         self.world.clear_trackers();
+        self.unseen = false;
         self.output()
     }
 

@@ -5,7 +5,7 @@ use tenure_shared::RoomId;
 use super::{
     super::{
         config::{GAME_ITEMS, LONGEST_RETRY, backoff},
-        inbox::Durable,
+        inbox::{Durable, Saved},
         names,
         shard::pending::Request,
     },
@@ -88,6 +88,7 @@ impl Actor {
             return self.park(&format!("its checkpoint has {size} bytes; room.max_checkpoint is {limit}"), now);
         }
         self.cancelling.extend(request.cancelled.iter().cloned());
+        self.saved = Some(Saved::of(&checkpoint));
         self.submit(Request { checkpoint: Some(checkpoint), ..request });
     }
 

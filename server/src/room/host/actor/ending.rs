@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use tenure_shared::codes::{CloseCode, ErrorCode};
 
 use super::{
-    super::shard::pending::Request,
+    super::{inbox::Packed, shard::pending::Request},
     Actor, Phase,
     opening::{DISPOSE_JOB, RETRY_AFTER},
 };
@@ -171,6 +171,8 @@ impl Actor {
             Phase::Creating | Phase::Saving | Phase::Deleting => false,
         };
         let said = if still && stored { number } else { 0 };
+        let running = self.saved.filter(|_| self.phase == Phase::Running && said != 0);
+        *self.handle.packed.lock() = running.map(|saved| Packed { saved, ticked: self.ticked });
         if self.handle.still.swap(said, Ordering::AcqRel) != said {
             self.host.progress.notify_waiters();
         }

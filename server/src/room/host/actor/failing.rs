@@ -9,6 +9,7 @@ use tenure_shared::codes::CloseCode;
 
 use super::{
     super::{
+        inbox::Saved,
         loading::{self, Loaded},
         names,
         shard::pending::Request,
@@ -18,7 +19,7 @@ use super::{
 use crate::{room::world::RoomWorld, runtime::Mono};
 
 /// What a panic said.
-pub(super) fn text(panic: &(dyn Any + Send)) -> String {
+pub(in crate::room::host) fn text(panic: &(dyn Any + Send)) -> String {
     let said = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
     format!("panic: {}", said.as_deref().unwrap_or("(no text)"))
@@ -90,6 +91,7 @@ impl Actor {
             }
         };
         self.world = Some(world);
+        self.saved = Some(Saved::of(&checkpoint));
         for (gateway, message) in messages {
             self.mail.send(&self.host, gateway, message);
         }

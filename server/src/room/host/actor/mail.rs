@@ -67,6 +67,11 @@ impl Mail {
         }
     }
 
+    /// Whether nothing waits for a gateway.
+    pub(super) fn is_idle(&self) -> bool {
+        self.backlog.is_empty()
+    }
+
     /// Tries the backlog again.
     pub(super) fn flush(&mut self, host: &Host) {
         if self.backlog.is_empty() {

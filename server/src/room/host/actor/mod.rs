@@ -25,17 +25,21 @@ use std::{
 use tenure_shared::PlayerId;
 
 use self::mail::Mail;
-pub(super) use self::opening::{DISPOSE_JOB, RETRY_AFTER};
+pub(super) use self::{
+    failing::text,
+    opening::{DISPOSE_JOB, RETRY_AFTER},
+};
 use super::{
     attaching,
     config::STOP_GRANTS,
     core::Host,
     executor::{Activity, Next},
-    inbox::{Event, RoomHandle, Stage, Wish},
+    inbox::{Event, RoomHandle, Saved, Stage, Wish},
     items::Items,
     loading::{self, Loaded},
     names::TickMeters,
     pacing::Pacer,
+    prepared::PreparedRoom,
     schedules::Occurrences,
     shard::Shard,
 };
@@ -132,6 +136,11 @@ pub(super) struct Actor {
     suspects: Vec<WorkItem>,
     running_work: Vec<WorkItem>,
     fault: String,
+    // The checkpoint that the store has, or will have when nothing is on its way; and when the last tick was due.
+    saved: Option<Saved>,
+    ticked: Mono,
+    /// What it begins with, if that is ready.
+    pub(super) prepared: Option<Box<PreparedRoom>>,
     // How far the last world got: what is restored in its place goes on above.
     reached: Reached,
 }
@@ -192,6 +201,9 @@ impl Actor {
             suspects: Vec::new(),
             running_work: Vec::new(),
             fault: String::new(),
+            saved: None,
+            ticked: now,
+            prepared: None,
             reached: Reached::default(),
         }
     }
@@ -313,7 +325,7 @@ impl Activity for Actor {
                 self.on_event(event, now);
             }
             match self.phase {
-                Phase::Opening => self.open(),
+                Phase::Opening => self.open(now),
                 Phase::Running => self.run_ticks(now),
                 Phase::Parked => self.refuse_wishes(),
                 _ => {}
@@ -330,6 +342,8 @@ impl Activity for Actor {
         self.tell_still();
         match self.phase {
             Phase::Gone => Next::Done,
+            // Whoever gives its shard away wakes it; only a gateway that was full is to be asked again.
+            Phase::Running if self.frozen && self.shard.giving().is_some() && self.mail.is_idle() => Next::Wait,
             Phase::Running => Next::At(self.pacer.next()),
             _ => Next::Wait,
         }

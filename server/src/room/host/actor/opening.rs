@@ -10,8 +10,9 @@ use tenure_shared::{Term, Tick, codes::ErrorCode};
 
 use super::{
     super::{
-        inbox::Wish,
+        inbox::{Saved, Wish},
         loading::{self, Loaded},
+        prepared::PreparedRoom,
         shard::{pending::Request, refused},
     },
     Actor, Phase,
@@ -41,8 +42,12 @@ fn first_tick(term: Term, now: Wall, period: Duration) -> Tick {
 
 impl Actor {
     /// The first run: a room that is only due for deletion is deleted unread, any other is read.
-    pub(super) fn open(&mut self) {
+    /// One whose world is ready goes on with it.
+    pub(super) fn open(&mut self, now: Mono) {
         self.shard.resume(&self.handle.room);
+        if let Some(ready) = self.prepared.take() {
+            return self.go_on(*ready, now);
+        }
         if !self.handle.has_attach() && self.results.is_empty() && self.only_disposal() {
             self.delete();
         } else {
@@ -56,6 +61,7 @@ impl Actor {
             Some(checkpoint) => match self.make(|actor| actor.restore_world(&checkpoint)) {
                 Ok(world) => {
                     self.world = Some(world);
+                    self.saved = Some(Saved::of(&checkpoint));
                     let request = self.reconcile(&loaded.items, checkpoint.summary.dormant);
                     self.start_running(request, now);
                 }
@@ -63,6 +69,23 @@ impl Actor {
             },
             None => self.create(&loaded, now),
         }
+    }
+
+    /// The former owner's last moment is here, and this is the next one: nothing of it is news to anybody.
+    fn go_on(&mut self, ready: PreparedRoom, now: Mono) {
+        let Some((mut world, stored)) = ready.into_parts() else {
+            self.set_phase(Phase::Loading);
+            return loading::start(&self.host, &self.handle);
+        };
+        world.set_term(self.shard.term());
+        world.keep_graces();
+        self.world = Some(world);
+        self.saved = Some(stored.saved);
+        self.items.load(&stored.items);
+        let request = self.reconcile(&stored.items, stored.dormant);
+        self.ticked = stored.ticked;
+        let next = stored.ticked.plus(self.host.period(&self.kind));
+        self.start_running_at(request, Some(next), now);
     }
 
     pub(super) fn not_opened(&mut self, error: &Error) {
@@ -162,7 +185,7 @@ impl Actor {
             self.drop_world();
             self.host.finder.lock().not_made(&self.handle.room);
             if !self.end(false) {
-                self.open();
+                self.open(now);
             }
             return;
         }
@@ -200,9 +223,18 @@ impl Actor {
 
     /// The room runs from now on; `request` goes out with its state.
     pub(super) fn start_running(&mut self, request: Option<Request>, now: Mono) {
+        self.ticked = now;
+        self.start_running_at(request, None, now);
+    }
+
+    /// The same; its first tick is due at `next`.
+    fn start_running_at(&mut self, request: Option<Request>, next: Option<Mono>, now: Mono) {
         self.frozen = false;
         self.set_phase(Phase::Running);
-        self.pacer.restart(now);
+        match next {
+            Some(next) => self.pacer.resume(next, now),
+            None => self.pacer.restart(now),
+        }
         self.next_checkpoint = self.first_checkpoint(now);
         self.host.note_summary(&self.handle, self.world.as_ref());
         if let Some(request) = request {

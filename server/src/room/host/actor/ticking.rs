@@ -19,7 +19,7 @@ use super::{
 use crate::{
     link::{GatewayId, Mode, ToGateway},
     plugin::TaskFuture,
-    room::world::{InputRefused, TickInput, TickOutput},
+    room::world::{InputRefused, RoomWorld, TickInput, TickOutput},
     runtime::{Mono, tasks::Kind},
 };
 
@@ -34,6 +34,7 @@ impl Actor {
             return;
         }
         let Some(due) = self.pacer.due(now) else { return };
+        self.ticked = self.pacer.last();
         self.meters.late(due.late);
         if due.run > 1 || due.dropped > 0 {
             self.handle.ticks_late.fetch_add(u64::from(due.run), Ordering::Relaxed);
@@ -56,6 +57,11 @@ impl Actor {
                 return;
             }
         }
+        // Before anything comes that systems have not seen.
+        self.maybe_checkpoint(now);
+        if self.phase != Phase::Running {
+            return;
+        }
         self.grant_wishes(false, now);
         if self.phase != Phase::Running {
             return;
@@ -75,10 +81,7 @@ impl Actor {
         if self.world.as_ref().is_some_and(|world| world.seats() != self.handle.seats.load(Ordering::Relaxed)) {
             self.host.note_summary(&self.handle, self.world.as_ref());
         }
-        self.maybe_checkpoint(now);
-        if self.phase == Phase::Running {
-            self.maybe_end(now);
-        }
+        self.maybe_end(now);
     }
 
     /// The gate before every tick and send: the lease holds, the shard is still ours under the term the room runs under (H1), and it is
@@ -86,6 +89,12 @@ impl Actor {
     fn may_run(&mut self, now: Mono) -> bool {
         if !self.host.may_run(&self.shard, now) {
             let giving = self.shard.giving().is_some();
+            if giving && !self.frozen {
+                self.show_all(now);
+                if self.phase != Phase::Running {
+                    return false;
+                }
+            }
             if !self.frozen {
                 self.frozen = true;
                 self.cancel_tasks();
@@ -115,6 +124,16 @@ impl Actor {
             world.set_term(term);
         }
         true
+    }
+
+    /// Before a room stands still for another owner its systems see what came since the last tick: there it is no news any more. The tick that
+    /// comes a little early is the one that was due next.
+    fn show_all(&mut self, now: Mono) {
+        let unseen = self.world.as_ref().is_some_and(RoomWorld::unseen);
+        if unseen && self.unacked < UNACKED_COMMITS && self.host.leads(&self.shard, now) {
+            self.ticked = self.pacer.next();
+            self.one_tick(now);
+        }
     }
 
     fn one_tick(&mut self, now: Mono) {

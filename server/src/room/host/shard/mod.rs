@@ -27,7 +27,7 @@ use self::{
     outbox::Outbox,
     pending::{Pending, Request},
 };
-use super::core::Host;
+use super::{core::Host, prepared::PreparedRoom};
 use crate::{
     link::{Address, Attach},
     runtime::{Mono, tasks::Kind},
@@ -53,8 +53,12 @@ pub(super) struct Shard {
     // Number of the giving that is under way, 0 for none; and how many there were.
     giving: AtomicU64,
     givings: AtomicU64,
-    // Somebody is at it, or waits until it may be tried again.
+    // Somebody is at it.
     in_hand: AtomicBool,
+    // Until when it is not to be given again, nanoseconds.
+    rests: AtomicU64,
+    // The term that was perhaps given to another, 0 for none: only a newer one may go on.
+    in_question: AtomicU64,
     // Everything is stored and ownership was told so: whatever comes, these worlds do not go on.
     given: AtomicBool,
     // The store has it as another's.
@@ -71,8 +75,8 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    /// Begins to serve a shard under a fence.
-    pub(super) fn start(host: &Arc<Host>, id: ShardId, fence: Fence) -> Arc<Self> {
+    /// Begins to serve a shard under a fence. Worlds that are ready go on at once, before anything is read.
+    pub(super) fn start(host: &Arc<Host>, id: ShardId, fence: Fence, ready: Vec<PreparedRoom>) -> Arc<Self> {
         let shard = Arc::new(Self {
             id,
             term: AtomicU64::new(fence.term().0),
@@ -88,6 +92,8 @@ impl Shard {
             giving: AtomicU64::new(0),
             givings: AtomicU64::new(0),
             in_hand: AtomicBool::new(false),
+            in_question: AtomicU64::new(0),
+            rests: AtomicU64::new(0),
             given: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             next_owner: Mutex::new(None),
@@ -97,6 +103,9 @@ impl Shard {
             look: AtomicBool::new(false),
             proven: AtomicU64::new(0),
         });
+        for room in ready {
+            host.go_on(room, &shard);
+        }
         let writer = writer::Writer::new(host.clone(), shard.clone(), fence);
         host.tasks.spawn("shard", Kind::Job, writer.run());
         shard
@@ -116,7 +125,7 @@ impl Shard {
     }
 
     pub(super) fn is_doubted(&self) -> bool {
-        self.doubted.load(Ordering::Acquire)
+        self.doubted.load(Ordering::Acquire) || self.is_in_question(self.term())
     }
 
     /// Whether its rooms and work are known: the takeover is done.
@@ -224,8 +233,13 @@ impl Shard {
         !self.in_hand.swap(true, Ordering::AcqRel)
     }
 
-    pub(super) fn may_give_again(&self) {
-        self.in_hand.store(false, Ordering::Release);
+    /// It could not be given: it is not tried again before `until`.
+    pub(super) fn rest(&self, until: Mono) {
+        self.rests.store(until.0, Ordering::Release);
+    }
+
+    pub(super) fn rests(&self, now: Mono) -> bool {
+        now.0 < self.rests.load(Ordering::Acquire)
     }
 
     /// Its rooms are to stop at a tick boundary and to store themselves; a number for this giving.
@@ -235,9 +249,21 @@ impl Shard {
         number
     }
 
-    /// It stays after all: its rooms go on.
+    /// It stays after all, as far as this giving goes: its rooms go on, if its fence lets them.
     pub(super) fn stays(&self) {
         self.giving.store(0, Ordering::Release);
+        self.in_hand.store(false, Ordering::Release);
+        self.notify.notify_one();
+    }
+
+    /// Its claim may have been given away under this term: nothing goes on before ownership knows a newer one, or the loss (F1).
+    pub(super) fn question(&self, term: Term) {
+        self.in_question.fetch_max(term.0, Ordering::AcqRel);
+        self.notify.notify_one();
+    }
+
+    fn is_in_question(&self, term: Term) -> bool {
+        self.in_question.load(Ordering::Acquire) == term.0
     }
 
     /// Everything is stored: it goes to `next`.

@@ -47,9 +47,11 @@ impl Writer {
                 }
                 // The same fence, still believed in: only the store can say otherwise, and it does at the next commit.
                 Some(held) if held.fence == self.fence && !doubt => return Fate::Going,
-                Some(held) if held.fence != self.fence => break held,
                 // Ownership may not have heard of it: its mailbox was full. It takes notice of a fence that is its newest only.
-                Some(_) if doubt => ownership.fenced(&self.fence),
+                Some(held) if doubt && held.fence == self.fence => ownership.fenced(&self.fence),
+                // Whoever has the shard in hand hears of it too, and says first what becomes of its rooms.
+                _ if self.shard.giving().is_some() => {}
+                Some(held) if held.fence != self.fence => break held,
                 None if lost => return Fate::Lost,
                 _ => {}
             }
@@ -89,6 +91,9 @@ impl Writer {
         outbox::kick(&self.host, &self.shard);
         tracing::info!(shard = %self.shard.id, term = %self.fence.term(), "the shard goes on from memory");
         self.host.ran(&self.fence);
+        for handle in self.host.rooms_of(self.shard.id) {
+            handle.wake();
+        }
         attaching::offer_kept(&self.host, &self.shard);
         Fate::Going
     }

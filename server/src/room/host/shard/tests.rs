@@ -91,7 +91,7 @@ impl Bench {
             executor: hands.clone(),
         }));
         let fence = host.ownership.fence(ShardId(0)).expect("held");
-        let shard = Shard::start(&host, ShardId(0), fence);
+        let shard = Shard::start(&host, ShardId(0), fence, Vec::new());
         // Its writer does nothing: this test is the writer.
         host.shutdown.stop();
         Self { host, hands, shard, room: RoomId::from_parts("lab", "eu", "a").expect("valid") }

@@ -89,8 +89,9 @@ impl Writer {
         if self.host.shutdown.is_stopped() {
             return Fate::Ended;
         }
-        if !self.is_current() {
-            let fate = self.refence(Vec::new(), false).await;
+        let question = self.shard.is_in_question(self.fence.term());
+        if question || !self.is_current() {
+            let fate = self.refence(Vec::new(), question).await;
             if fate != Fate::Going {
                 return fate;
             }
@@ -312,7 +313,8 @@ impl Writer {
         let next = self.near.next_due(now).map_or(reading, |due| due.min(reading));
         let wait = Duration::from_micros(next.0.saturating_sub(now.0)).clamp(Duration::from_millis(1), LONGEST_SLEEP);
         // While nothing may be handed out, it looks again now and then: a lease that holds again tells nobody.
-        let wait = if self.quiet { QUIET_PAUSE } else { wait };
+        // One that is being given is woken when it stays.
+        let wait = if self.quiet && self.shard.giving().is_none() { QUIET_PAUSE } else { wait };
         tokio::select! {
             biased;
             () = self.shard.notify.notified() => {}

@@ -1,0 +1,146 @@
+//! Shards that are offered to this node: the target's side of moves, around [`Target`].
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use tenure_shared::{IncarnationId, ShardId};
+use tokio::sync::oneshot;
+
+use super::{
+    driver::{Shared, Word},
+    state::{Target, TargetEffect, TargetEvent},
+};
+use crate::{
+    link::{Address, Attempt, Handoff, Package, RefuseReason},
+    runtime::{Mono, tasks::Kind},
+};
+
+/// All shards that were ever offered; bounded by shards.
+pub(super) struct Coming {
+    shared: Arc<Shared>,
+    shards: BTreeMap<ShardId, One>,
+}
+
+struct One {
+    target: Target,
+    /// Where who offered it is reached.
+    reply: Address,
+    /// What is being made or stands ready; dropped, the making ends.
+    made: Option<(u64, oneshot::Sender<()>)>,
+}
+
+impl Coming {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, shards: BTreeMap::new() }
+    }
+
+    /// When something is to be looked at.
+    pub(super) fn due(&self) -> Option<Mono> {
+        self.shards.values().filter_map(|one| one.target.due()).min()
+    }
+
+    /// Time passed, or what is owned changed.
+    pub(super) fn look(&mut self, now: Mono) {
+        let busy: Vec<ShardId> =
+            self.shards.iter().filter(|(_, one)| one.target.is_busy()).map(|(shard, _)| *shard).collect();
+        for shard in busy {
+            let held = self.shared.ownership.fence(shard).is_some();
+            self.step(now, shard, if held { TargetEvent::Held } else { TargetEvent::Tick });
+        }
+    }
+
+    pub(super) fn heard(&mut self, now: Mono, from: IncarnationId, reply: Address, attempt: Attempt, said: Handoff) {
+        let shard = attempt.shard;
+        // There is no such shard: nothing is remembered of it.
+        if shard.0 >= crate::link::Directory::shards(&self.shared.ownership) {
+            return;
+        }
+        let event = match said {
+            Handoff::Offer { versions, rooms } => {
+                let answer = self.answer(shard, &versions, rooms);
+                TargetEvent::Offer(from, attempt, answer)
+            }
+            said => TargetEvent::Heard(from, attempt, said),
+        };
+        let times = self.shared.times;
+        let one = self.shards.entry(shard).or_insert_with(|| One {
+            target: Target::new(times),
+            reply: reply.clone(),
+            made: None,
+        });
+        one.reply = reply;
+        self.step(now, shard, event);
+    }
+
+    pub(super) fn made(&mut self, now: Mono, attempt: Attempt, made: Result<u64, (RefuseReason, String)>) {
+        self.step(now, attempt.shard, TargetEvent::Made(attempt, made));
+    }
+
+    fn answer(
+        &self,
+        shard: ShardId,
+        versions: &crate::link::Versions,
+        rooms: u32,
+    ) -> Result<(), (RefuseReason, String)> {
+        let shared = &self.shared;
+        if shared.drains() {
+            return Err((RefuseReason::Draining, "it gives its own shards away".to_owned()));
+        }
+        if shared.ownership.fence(shard).is_some() {
+            return Err((RefuseReason::NotServing, format!("it holds shard {shard} itself")));
+        }
+        shared.hands.reads(versions).map_err(|text| (RefuseReason::Unreadable, text))?;
+        if shared.hands.has_place(rooms as usize) {
+            Ok(())
+        } else {
+            Err((RefuseReason::Full, "it has as many rooms as it may".to_owned()))
+        }
+    }
+
+    fn step(&mut self, now: Mono, shard: ShardId, event: TargetEvent) {
+        let Some(one) = self.shards.get_mut(&shard) else { return };
+        let held = event == TargetEvent::Held;
+        for effect in one.target.on(now, event) {
+            match effect {
+                TargetEffect::Say(to, attempt, said) => {
+                    // Unheard it runs into the source's deadline.
+                    let _reached = self.shared.say((&to, &one.reply), attempt, said);
+                }
+                TargetEffect::Make(attempt, package) => {
+                    let (keep, dropped) = oneshot::channel();
+                    one.made = Some((package.checksum(), keep));
+                    make(&self.shared, attempt, package, dropped);
+                }
+                TargetEffect::Drop => {
+                    if let Some((checksum, _)) = one.made.take() {
+                        self.shared.hands.drop_prepared(shard, checksum);
+                    }
+                }
+                TargetEffect::Expect(until) => self.shared.ownership.expect(shard, until),
+                TargetEffect::Claim(term, checksum) => {
+                    if let Some(own) = self.shared.ownership.incarnation() {
+                        self.shared.ownership.transferred(shard, &own, term, checksum);
+                    }
+                }
+            }
+        }
+        if held {
+            one.made = None;
+        }
+    }
+}
+
+fn make(shared: &Arc<Shared>, attempt: Attempt, package: Package, dropped: oneshot::Receiver<()>) {
+    let inner = shared.clone();
+    shared.tasks.spawn("prepare shard", Kind::Job, async move {
+        let began = inner.clock.now();
+        let made = tokio::select! {
+            biased;
+            // Nobody is to hear of it.
+            _ = dropped => return,
+            made = inner.hands.prepare(attempt.shard, &package) => made,
+        };
+        let took = inner.clock.now().since(began);
+        metrics::histogram!("tenure_handoff_prepare_seconds").record(took.as_secs_f64());
+        drop(inner.inbox.send(Word::Made(attempt, made)).await);
+    });
+}

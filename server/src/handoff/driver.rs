@@ -1,0 +1,276 @@
+//! [`Handoff`]: begins what placement has elsewhere, hears what other nodes say, and hands both to the moves under way.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tenure_shared::{IncarnationId, ShardId};
+
+use super::{
+    coming::Coming,
+    leaving::{self, Leaving, Outcome},
+    state::{SourceEvent, Times, Why},
+};
+use crate::{
+    link::{Address, Attempt, Handoff as Step, PeerBody, PeerInbox, PeerMessage, Peers, RefuseReason},
+    ownership::Ownership,
+    room::host::Hands,
+    runtime::{Clock, Mono, Tasks, mailbox, tasks::Kind},
+    store::{Fence, Status},
+};
+
+/// Most messages of other nodes, and ends of moves, that wait.
+const WAITING: usize = 4_096;
+/// Most words of a target that wait for one move: each step has one.
+const WORDS: usize = 16;
+/// Attempts without an answer after which a node that drains gives a shard without a word to its next owner.
+const PLAIN_AFTER: u32 = 2;
+/// How long a shard rests that was not ready to be stopped.
+const NOT_READY: Duration = Duration::from_millis(100);
+
+/// What a handoff is made of.
+pub struct HandoffParts {
+    /// The rooms of this node.
+    pub hands: Hands,
+    /// What it owns.
+    pub ownership: Ownership,
+    /// The way to other nodes; `None` where there are none: then shards are given away without a word to their next owner.
+    pub peers: Option<Arc<dyn Peers>>,
+    /// Where this node's links are reached.
+    pub own: Address,
+    /// Time.
+    pub clock: Clock,
+    /// Where its tasks run.
+    pub tasks: Tasks,
+    /// Deadlines.
+    pub times: Times,
+}
+
+/// What all moves of a node share.
+pub(super) struct Shared {
+    pub(super) hands: Hands,
+    pub(super) ownership: Ownership,
+    pub(super) peers: Option<Arc<dyn Peers>>,
+    pub(super) own: Address,
+    pub(super) clock: Clock,
+    pub(super) tasks: Tasks,
+    pub(super) times: Times,
+    pub(super) inbox: mailbox::Sender<Word>,
+    moving: AtomicUsize,
+}
+
+impl Shared {
+    /// Says something to another node; `false` if it cannot be reached now.
+    pub(super) fn say(&self, to: (&IncarnationId, &Address), attempt: Attempt, step: Step) -> bool {
+        let (Some(peers), Some(from)) = (&self.peers, self.ownership.incarnation()) else { return false };
+        let body = PeerBody::Handoff(attempt, step);
+        let message = PeerMessage { from, reply: self.own.clone(), to: to.0.clone(), body };
+        peers.send(to.1, message).is_ok()
+    }
+
+    /// Where a member's links are reached.
+    fn address(&self, member: &IncarnationId) -> Option<Address> {
+        let view = self.ownership.view();
+        let member = view.members.iter().find(|known| known.incarnation == *member)?;
+        Some(Address::from(member.info.link.as_str()))
+    }
+
+    /// Whether members see this node drain.
+    pub(super) fn drains(&self) -> bool {
+        let (view, own) = (self.ownership.view(), self.ownership.incarnation());
+        view.members.iter().any(|member| Some(&member.incarnation) == own.as_ref() && member.status == Status::Draining)
+    }
+}
+
+/// What the driver hears.
+pub(super) enum Word {
+    /// From another node.
+    Peer(PeerMessage),
+    /// Worlds are ready, or cannot be made.
+    Made(Attempt, Result<u64, (RefuseReason, String)>),
+    /// An attempt to give a shard away has ended.
+    Left(Box<Outcome>),
+}
+
+/// Moves shards of this node to others, and of others to this one. It ends with the tasks it runs in.
+pub struct Handoff(Arc<Shared>);
+
+impl Handoff {
+    /// Takes the giving away of shards into its hands.
+    pub fn start(parts: HandoffParts) -> Arc<Self> {
+        let HandoffParts { hands, ownership, peers, own, clock, tasks, times } = parts;
+        let (inbox, words) = mailbox::channel("handoff", WAITING);
+        let moving = AtomicUsize::new(0);
+        let shared = Arc::new(Shared { hands, ownership, peers, own, clock, tasks, times, inbox, moving });
+        let driver = Driver {
+            shared: shared.clone(),
+            coming: Coming::new(shared.clone()),
+            leaving: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            rests: BTreeMap::new(),
+            moved: 0,
+        };
+        shared.tasks.spawn("handoff", Kind::Job, driver.run(words));
+        Arc::new(Self(shared))
+    }
+
+    /// Shards that are being given away now.
+    pub fn moving(&self) -> usize {
+        self.0.moving.load(Ordering::Relaxed)
+    }
+}
+
+impl PeerInbox for Handoff {
+    /// A message that finds no place is counted by its mailbox; whoever waits for an answer has a deadline.
+    fn take(&self, message: PeerMessage) {
+        drop(self.0.inbox.try_send(Word::Peer(message)));
+    }
+}
+
+impl std::fmt::Debug for Handoff {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handoff").field("moving", &self.moving()).finish_non_exhaustive()
+    }
+}
+
+struct Driver {
+    shared: Arc<Shared>,
+    coming: Coming,
+    // Bounded by `handoff.concurrent`, as `Ownership::gives` is.
+    leaving: BTreeMap<ShardId, mailbox::Sender<SourceEvent>>,
+    // These are bounded by shards.
+    numbers: BTreeMap<ShardId, u64>,
+    failed: BTreeMap<ShardId, (IncarnationId, u32)>,
+    rests: BTreeMap<ShardId, Mono>,
+    moved: u64,
+}
+
+impl Driver {
+    async fn run(mut self, mut words: mailbox::Receiver<Word>) {
+        let mut changes = self.shared.ownership.changes();
+        let shutdown = self.shared.tasks.shutdown().clone();
+        loop {
+            changes.borrow_and_update();
+            let now = self.shared.clock.now();
+            self.coming.look(now);
+            self.begin(now);
+            let next = self.rests.values().copied().chain(self.coming.due()).min();
+            let alarm = async {
+                match next {
+                    Some(next) => self.shared.clock.sleep_until(next).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = shutdown.stopped() => return,
+                word = words.recv() => match word {
+                    Some(word) => self.heard(word),
+                    None => return,
+                },
+                changed = changes.changed() => if changed.is_err() { return },
+                () = alarm => {}
+            }
+        }
+    }
+
+    fn heard(&mut self, word: Word) {
+        let now = self.shared.clock.now();
+        match word {
+            Word::Peer(message) => self.message(now, message),
+            Word::Made(attempt, made) => self.coming.made(now, attempt, made),
+            Word::Left(outcome) => self.left(now, *outcome),
+        }
+    }
+
+    /// What is for another life of this node, or from one that is nothing to do with a move, changes nothing (F3).
+    fn message(&mut self, now: Mono, message: PeerMessage) {
+        let PeerBody::Handoff(attempt, step) = message.body else { return };
+        if self.shared.ownership.incarnation().as_ref() != Some(&message.to) {
+            metrics::counter!("tenure_handoff_strays_total").increment(1);
+            return;
+        }
+        match step {
+            Step::Ready | Step::Refuse { .. } | Step::Prepared { .. } => {
+                if let Step::Refuse { reason, text } = &step {
+                    tracing::info!(shard = %attempt.shard, from = %message.from, ?reason, text, "a node does not take a shard");
+                }
+                if let Some(leaving) = self.leaving.get(&attempt.shard) {
+                    // The step that it does not hear of has a deadline.
+                    drop(leaving.try_send(SourceEvent::Heard(attempt, step)));
+                }
+            }
+            Step::Offer { .. } | Step::Package(_) | Step::Transferred { .. } | Step::Abort => {
+                self.coming.heard(now, message.from, message.reply, attempt, step);
+            }
+        }
+    }
+
+    /// Begins to give away what placement has elsewhere, unless it is under way or rests.
+    fn begin(&mut self, now: Mono) {
+        self.rests.retain(|_, until| now < *until);
+        for (shard, to) in self.shared.ownership.gives() {
+            if self.leaving.contains_key(&shard) || self.rests.contains_key(&shard) {
+                continue;
+            }
+            let Some(fence) = self.shared.ownership.fence(shard) else { continue };
+            self.leave(shard, fence, to);
+        }
+    }
+
+    fn leave(&mut self, shard: ShardId, fence: Fence, to: Option<IncarnationId>) {
+        let target = to.and_then(|to| self.shared.address(&to).map(|address| (to, address)));
+        let deaf = target.as_ref().is_some_and(|(to, _)| {
+            let failed = self.failed.get(&shard).filter(|(of, _)| of == to).map_or(0, |(_, times)| *times);
+            failed >= PLAIN_AFTER && self.shared.drains()
+        });
+        let plain = target.is_none() || deaf || self.shared.peers.is_none();
+        let number = self.numbers.entry(shard).or_insert(0);
+        *number += 1;
+        let attempt = Attempt { shard, term: fence.term(), number: *number };
+        let (words, heard) = mailbox::channel("handoff_leaving", WORDS);
+        self.leaving.insert(shard, words);
+        self.count();
+        let leaving = Leaving { shared: self.shared.clone(), fence, target, attempt, plain, heard };
+        self.shared.tasks.spawn("leave shard", Kind::Job, leaving::run(leaving));
+    }
+
+    fn left(&mut self, now: Mono, outcome: Outcome) {
+        let shard = outcome.attempt.shard;
+        self.leaving.remove(&shard);
+        self.count();
+        metrics::counter!("tenure_handoffs_total", "outcome" => outcome.word()).increment(1);
+        match outcome.kept {
+            None => {
+                self.failed.remove(&shard);
+                self.moved += u64::from(outcome.moved);
+            }
+            Some(why) => {
+                let silent = matches!(why, Why::Late("offer" | "prepare") | Why::Unreachable);
+                if let (true, Some(to)) = (silent, outcome.to) {
+                    let failed = self.failed.entry(shard).or_insert_with(|| (to.clone(), 0));
+                    *failed = if failed.0 == to { (to, failed.1.saturating_add(1)) } else { (to, 1) };
+                }
+                // Placement has it elsewhere still: it is tried again, behind others.
+                let rest = if why == Why::Lost { NOT_READY } else { self.shared.times.step };
+                self.rests.insert(shard, now.plus(rest));
+                self.shared.ownership.kept(&outcome.fence);
+            }
+        }
+        // One line for a drain or a new node, however many shards moved.
+        if self.leaving.is_empty() && self.moved > 0 && self.shared.ownership.gives().is_empty() {
+            tracing::info!(shards = std::mem::take(&mut self.moved), "shards were handed over");
+        }
+    }
+
+    fn count(&self) {
+        self.shared.moving.store(self.leaving.len(), Ordering::Relaxed);
+        metrics::gauge!("tenure_handoffs_moving").set(self.leaving.len() as f64);
+    }
+}

@@ -1,0 +1,9 @@
+//! Shards move between nodes (`docs/handoff.md`): the rules in `state/`, and the drivers that do the I/O around them: `driver.rs` reads what comes
+//! and decides what begins, `leaving.rs` gives one shard away, `coming.rs` makes ready what is offered.
+
+mod coming;
+mod driver;
+mod leaving;
+pub mod state;
+
+pub use driver::{Handoff, HandoffParts};

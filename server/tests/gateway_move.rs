@@ -76,7 +76,7 @@ async fn every_client_of_a_gateway_that_goes_away_keeps_its_seat_and_loses_no_in
         assert!(afters.len() > 8, "they would all come at once: {afters:?}");
         here
     };
-    let (left, mut clients) = soon(async { tokio::join!(moving, playing) }).await;
+    let (left, mut clients) = soon(Box::pin(async { tokio::join!(moving, playing) })).await;
     assert_eq!(left, 0, "all are gone before the time is over");
     connected(&rig.node, PLAYERS as usize).await;
     for client in &mut clients {

@@ -135,4 +135,8 @@ metrics! {
     Histogram "tenure_work_late_seconds" ["kind"] "How long after its due time an item was handed to its room.";
     Counter "tenure_grants_total" ["outcome"] "Answers of ledgers to grants.";
     Counter "tenure_occurrences_dropped_total" [] "Missed occurrences of schedules that are not run, by `catch_up`.";
+    Gauge "tenure_work_overdue" [] "Work items that are due on this node and not yet with their room.";
+    Gauge "tenure_outbox_entries" [] "Grants that are decided and wait for their ledgers.";
+    Counter "tenure_schedule_reloads_total" ["outcome"] "Times that the file of schedules was read again: done, or refused for its mistakes.";
+    Gauge "tenure_schedules_hash" [] "Of the file of schedules, as a number: nodes that run different files differ in it.";
 }

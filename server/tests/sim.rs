@@ -24,10 +24,14 @@ mod cluster;
 mod gateway;
 #[path = "host_rooms/lab.rs"]
 mod lab;
+#[path = "sim/moves.rs"]
+mod moves;
 #[path = "sim/net.rs"]
 mod net;
 #[path = "sim/node.rs"]
 mod node;
+#[path = "sim/peers.rs"]
+mod peers;
 #[path = "sim/said.rs"]
 mod said;
 #[path = "sim/store.rs"]
@@ -70,6 +74,9 @@ fn seeds_keep_every_invariant() {
     eprintln!("{seeds} seeds: {total:?}");
     assert!(wrong.is_empty(), "{} of {seeds} seeds went wrong\n{}", wrong.len(), wrong[0]);
     assert!(total.crashes > 0 && total.takeovers > 0 && total.inputs > 0, "nothing was tried: {total:?}");
+    let moves = total.moves;
+    let tried = [moves.drains, moves.aimed, moves.moved, moves.prepared, moves.doubts, moves.aborts];
+    assert!(seeds < SEEDS || tried.iter().all(|count| *count > 0), "moves were not tried: {moves:?}");
 }
 
 /// The tool for a seed that failed; without one it shows the first.

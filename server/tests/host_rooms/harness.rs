@@ -20,7 +20,7 @@ use tenure::{
     room::host::{HostConfig, HostParts, RoomHost},
     runtime::{Clock, Rng, Shutdown, Tasks, mailbox::Refused},
     store::{self, Backend, BoxFuture, Command, Embedded, MemberInfo, Memory, Stamped, Store, model::Rules},
-    timers::RewardBook,
+    timers::{LiveBook, RewardBook},
 };
 use tenure_shared::{Generation, PlayerId, RoomId, SeatId, Seq, Term, Tick};
 
@@ -110,6 +110,7 @@ impl World {
         let ownership = own_as(name, &store, &self.clock, &tasks, &rng).await;
         let killed = Arc::new(Mutex::new(None));
         let kill = killed.clone();
+        let book = LiveBook::from(self.book.clone());
         let host = RoomHost::start(HostParts {
             kinds: vec![kind],
             store: store.clone(),
@@ -117,7 +118,7 @@ impl World {
             clock: self.clock.clone(),
             rng,
             config: self.config.clone(),
-            book: self.book.clone(),
+            book: book.clone(),
             tasks: tasks.clone(),
             executor: None,
             kill: Box::new(move |room| *kill.lock().expect("killed") = Some(room.to_owned())),
@@ -125,6 +126,7 @@ impl World {
         .expect("threads");
         host.ready().await;
         Node {
+            book,
             clock: self.clock.clone(),
             host,
             ownership,
@@ -198,6 +200,8 @@ pub fn until(clock: &Clock, what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 pub struct Node {
+    /// What its rooms go by.
+    pub book: LiveBook,
     clock: Clock,
     pub host: RoomHost,
     pub ownership: Ownership,
@@ -378,6 +382,7 @@ pub fn attach(conn: ConnId, room: &RoomId, player: &str) -> Attach {
         seat: None,
         rejoin: false,
         generation: Generation(0),
+        resumes: 0,
         first: Seq(1),
         shown: (Term(0), Tick(0)),
         table: None,

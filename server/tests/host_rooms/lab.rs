@@ -116,7 +116,7 @@ fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>, version:
     room.tick_rate(50).max_seats(4).reconnect_grace(Duration::from_secs(3 + more));
     let book = room.resource::<Book>("book").persisted().version(version);
     if version > 1 {
-        drop(book.migrate_from(1, |book: Book| book));
+        let _book = book.migrate_from(1, |book: Book| book);
     }
     room.component::<Thing>("thing").persisted();
     room.message::<Say>("say");

@@ -6,7 +6,9 @@ use std::{
 };
 
 use tenure::store::{Batch, Fence, Key};
-use tenure_shared::{IncarnationId, Term, Tick};
+use tenure_shared::{IncarnationId, RoomId, ShardId, Term, Tick};
+
+use crate::cluster::SHARDS;
 
 #[derive(Default)]
 struct Seen {
@@ -17,6 +19,25 @@ struct Seen {
     /// Grants that some room knows to be given.
     rewarded: BTreeSet<String>,
     shown: BTreeMap<String, (Term, Tick)>,
+    /// Who ticked under a term of a shard, and how far a room is.
+    ticked: BTreeMap<(ShardId, Term), (usize, u64)>,
+    at: BTreeMap<RoomId, (Term, Tick)>,
+    /// Shards that were given with a package, before they tick.
+    handed: BTreeMap<ShardId, Handed>,
+    prepared: u64,
+    anew: u64,
+}
+
+struct Handed {
+    node: usize,
+    term: Term,
+    /// The claim was asked for anew.
+    anew: bool,
+}
+
+/// The index of a node, in the name of its incarnation.
+pub fn node_of(incarnation: &IncarnationId) -> Option<usize> {
+    incarnation.as_str().strip_prefix('n')?.split('#').next()?.parse().ok()
 }
 
 #[derive(Default)]
@@ -53,6 +74,63 @@ impl Checks {
         if before.is_some_and(|before| before > fence.term()) {
             self.wrong(format!("H1: a commit for {} came after one for {before:?}", fence.term()));
         }
+    }
+
+    /// H1: one owner ticks under a term; and whoever has a later one, the former owner does not tick any more.
+    pub fn ticked(&self, room: &RoomId, at: (Term, Tick), by: (usize, u64)) {
+        let shard = room.shard(SHARDS);
+        let mut seen = self.0.lock().expect("checks");
+        let first = *seen.ticked.entry((shard, at.0)).or_insert(by);
+        let before = seen.at.insert(room.clone(), at);
+        if let Some(handed) = seen.handed.get(&shard).filter(|handed| handed.term == at.0 && handed.node == by.0) {
+            if handed.anew {
+                seen.anew += 1;
+            } else {
+                seen.prepared += 1;
+            }
+            seen.handed.remove(&shard);
+        }
+        drop(seen);
+        if first != by {
+            self.wrong(format!("H1: {by:?} ticks {room} under {}, which is {first:?}'s", at.0));
+        }
+        if before.is_some_and(|before| before > at) {
+            self.wrong(format!("H1: {by:?} ticks {room} at {at:?} after {before:?}"));
+        }
+    }
+
+    /// A claim was given to a node.
+    pub fn handed(&self, key: &Key, to: &IncarnationId, term: Term, package: u64) {
+        let (Some(shard), Some(node)) = (key.as_shard(), node_of(to)) else { return };
+        let mut seen = self.0.lock().expect("checks");
+        seen.handed.remove(&shard);
+        if package != 0 {
+            seen.handed.insert(shard, Handed { node, term, anew: false });
+        }
+    }
+
+    /// A node has the claim under a term that it asked for.
+    pub fn acquired(&self, key: &Key, node: usize, term: Term) {
+        let Some(shard) = key.as_shard() else { return };
+        let mut seen = self.0.lock().expect("checks");
+        match seen.handed.get_mut(&shard) {
+            Some(handed) if handed.node == node => (handed.term, handed.anew) = (term, true),
+            _ => drop(seen.handed.remove(&shard)),
+        }
+    }
+
+    /// A node reads a room: the worlds that it had ready, if any, are not what it runs.
+    pub fn loaded(&self, shard: ShardId, node: usize) {
+        let mut seen = self.0.lock().expect("checks");
+        if seen.handed.get(&shard).is_some_and(|handed| handed.node == node) {
+            seen.handed.remove(&shard);
+        }
+    }
+
+    /// Shards that began with worlds that stood ready, under the term of the transfer and under another.
+    pub fn prepared(&self) -> (u64, u64) {
+        let seen = self.0.lock().expect("checks");
+        (seen.prepared, seen.anew)
     }
 
     /// H7: never older after newer.

@@ -15,9 +15,10 @@ use tenure_shared::{PlayerId, RoomId, ShardId};
 
 use crate::{
     bot::Bot,
-    checks::Checks,
+    checks::{Checks, node_of},
     gateway::Gateway,
     lab::{Outside, Say, Views},
+    moves::{self, Ends, Moves, Way},
     net::{NODES, Net},
     node::{Link, Node},
     said,
@@ -31,6 +32,8 @@ const WORDS: usize = 60;
 /// How long faults are made, and how long everything may take to be well after the last of them.
 const STORMY: Duration = Duration::from_secs(10);
 const CALM: Duration = Duration::from_secs(40);
+/// How long a shard may be without an owner when all nodes are well: a lease and five seconds.
+const SERVED: Duration = Duration::from_millis(1_500 + 5_000);
 const START: Wall = Wall(1_764_446_400_000_000);
 
 /// A rule that is broken on purpose.
@@ -56,6 +59,7 @@ pub struct Counts {
     pub resumes: u64,
     pub takeovers: u64,
     pub inputs: u64,
+    pub moves: Moves,
 }
 
 impl AddAssign for Counts {
@@ -67,6 +71,7 @@ impl AddAssign for Counts {
         self.resumes += other.resumes;
         self.takeovers += other.takeovers;
         self.inputs += other.inputs;
+        self.moves += other.moves;
     }
 }
 
@@ -86,19 +91,19 @@ pub struct Sim {
     pub views: Views,
     pub outside: Arc<Outside>,
     pub broken: Break,
+    pub way: Way,
     gateways: Vec<Arc<Gateway>>,
     nodes: Mutex<Vec<Option<Arc<Node>>>>,
 }
 
 impl Sim {
-    fn node(&self, index: usize) -> Option<Arc<Node>> {
+    pub fn node(&self, index: usize) -> Option<Arc<Node>> {
         self.nodes.lock().expect("nodes")[index].clone()
     }
 
     /// The node that is in a shard's claim.
     pub fn owner(&self, shard: ShardId) -> Option<usize> {
-        let holder = self.store.claim(shard)?.0?;
-        holder.as_str().strip_prefix('n')?.split('#').next()?.parse().ok()
+        node_of(&self.store.claim(shard)?.0?)
     }
 
     pub fn link(&self, gateway: usize, node: usize) -> Option<Arc<Link>> {
@@ -205,13 +210,13 @@ async fn verdict(sim: &Arc<Sim>, bots: &[Arc<Bot>]) {
             matches!(sim.store.ask(work).reply, Ok(Reply::Work(items)) if items.iter().all(|item| &*item.id.job != "job"))
         })
     };
-    let unserved = || {
-        let served = |shard: &ShardId| {
-            let owner = sim.owner(*shard).and_then(|node| sim.node(node));
-            owner.is_some_and(|node| node.ownership.fence(*shard).is_some())
-        };
-        (0..SHARDS).map(ShardId).find(|shard| !served(shard))
+    let is_served = |shard: ShardId| {
+        let owner = sim.owner(shard).and_then(|node| sim.node(node));
+        owner.is_some_and(|node| node.ownership.fence(shard).is_some())
     };
+    let unserved = || (0..SHARDS).map(ShardId).find(|shard| !is_served(*shard));
+    let mut healthy = None;
+    let mut served = [clock.now(); SHARDS as usize];
     while !(bots.iter().all(|bot| bot.is_done()) && outbox_empty() && work_done() && unserved().is_none()) {
         if clock.now() >= end {
             for bot in bots.iter().filter(|bot| !bot.is_done()) {
@@ -224,6 +229,16 @@ async fn verdict(sim: &Arc<Sim>, bots: &[Arc<Bot>]) {
                 checks.wrong(format!("H9: nobody serves shard {shard} long after the last fault"));
             }
             return;
+        }
+        let now = clock.now();
+        let well = sim.net.is_calm() && (0..NODES).all(|node| sim.node(node).is_some());
+        healthy = well.then(|| healthy.unwrap_or(now));
+        for (shard, at) in (0..SHARDS).map(ShardId).zip(&mut served) {
+            *at = if is_served(shard) { now } else { *at };
+            if let Some(since) = healthy.map(|healthy| healthy.max(*at)).filter(|since| now.since(*since) > SERVED) {
+                checks.wrong(format!("C28: nobody serves shard {shard} since {since:?}, while all nodes are well"));
+                return;
+            }
         }
         clock.sleep(Duration::from_millis(50)).await;
     }
@@ -274,7 +289,7 @@ async fn verdict(sim: &Arc<Sim>, bots: &[Arc<Bot>]) {
     }
 }
 
-async fn play(seed: u64, broken: Break) -> Outcome {
+async fn play(seed: u64, broken: Break, ends: &Ends) -> Outcome {
     let clock = Clock::of_runtime(START);
     let net = Net::new(clock.clone(), seed);
     let checks = Arc::<Checks>::default();
@@ -285,6 +300,7 @@ async fn play(seed: u64, broken: Break) -> Outcome {
         views: Views::default(),
         outside: Arc::default(),
         broken,
+        way: Way::of(seed),
         gateways: vec![Gateway::new(0), Gateway::new(1)],
         nodes: Mutex::new(vec![None; NODES]),
     });
@@ -312,9 +328,23 @@ async fn play(seed: u64, broken: Break) -> Outcome {
             looking.net.clock.sleep(Duration::from_millis(25)).await;
         }
     });
+    let end = clock.now().plus(STORMY);
+    let planned = (sim.way != Way::Former).then(|| {
+        let deploys = tokio::spawn(moves::deploys(sim.clone(), crashed.clone(), end));
+        (deploys, tokio::spawn(moves::aimed(sim.clone(), crashed.clone(), end)))
+    });
     let mut counts = storm(&sim, &bots, &crashed, &net.rng("storm")).await;
+    if let Some((deploys, aimed)) = planned {
+        counts.moves.drains = deploys.await.expect("deploys");
+        counts.moves.aimed = aimed.await.expect("aimed");
+    }
     net.log("calm");
     verdict(&sim, &bots).await;
+    (counts.moves.prepared, counts.moves.anew) = checks.prepared();
+    counts.moves.moved = ends.count(&["moved"]);
+    counts.moves.doubts = ends.count(&["doubt"]);
+    counts.moves.aborts = ends.count(&["late", "unreachable", "not_ready", "differs"]);
+    counts.moves.refused = ends.count(&["refused"]);
     counts.inputs = (BOTS * WORDS) as u64;
     for shard in (0..SHARDS).map(ShardId) {
         let history = sim.store.ask(Command::History { key: tenure::store::Key::shard(shard) });
@@ -329,5 +359,6 @@ async fn play(seed: u64, broken: Break) -> Outcome {
 /// One seed, from beginning to end.
 pub fn run(seed: u64, broken: Break) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime").block_on(play(seed, broken))
+    let (runtime, ends) = (runtime.expect("a runtime"), Ends::default());
+    metrics::with_local_recorder(&ends, || runtime.block_on(play(seed, broken, &ends)))
 }

@@ -23,6 +23,12 @@ struct Weather {
     store_cut: [Mono; NODES],
     /// Of a thousand calls of the store, how many are lost before or after they are carried out, until when.
     lossy: (u64, Mono),
+    /// The node's way to other nodes is cut before this.
+    peers_cut: [Mono; NODES],
+    /// As `lossy`, of messages between nodes.
+    lossy_peers: (u64, Mono),
+    /// What each call of the store takes longer, until when.
+    slow: (Duration, Mono),
 }
 
 pub struct Net {
@@ -83,6 +89,43 @@ impl Net {
 
     pub fn lossy(&self, per_thousand: u64, by: Duration) {
         self.weather.lock().expect("weather").lossy = (per_thousand, self.until(by));
+    }
+
+    pub fn cut_peers(&self, node: usize, by: Duration) {
+        self.weather.lock().expect("weather").peers_cut[node] = self.until(by);
+    }
+
+    pub fn lossy_peers(&self, per_thousand: u64, by: Duration) {
+        self.weather.lock().expect("weather").lossy_peers = (per_thousand, self.until(by));
+    }
+
+    pub fn slow_store(&self, more: Duration, by: Duration) {
+        self.weather.lock().expect("weather").slow = (more, self.until(by));
+    }
+
+    /// What a call of the store takes longer now.
+    pub fn slowness(&self) -> Duration {
+        let (more, until) = self.weather.lock().expect("weather").slow;
+        if self.clock.now() < until { more } else { Duration::ZERO }
+    }
+
+    pub fn peers_reach(&self, one: usize, other: usize) -> bool {
+        let (now, weather) = (self.clock.now(), self.weather.lock().expect("weather"));
+        weather.peers_cut[one] <= now && weather.peers_cut[other] <= now
+    }
+
+    pub fn loses_peer(&self, rng: &Rng) -> bool {
+        let (per_thousand, until) = self.weather.lock().expect("weather").lossy_peers;
+        rng.below(1_000) < per_thousand && self.clock.now() < until
+    }
+
+    /// Whether nothing is wrong any more, but for what is on its way.
+    pub fn is_calm(&self) -> bool {
+        let (now, weather) = (self.clock.now(), self.weather.lock().expect("weather"));
+        let nodes = weather.awake.iter().chain(&weather.store_cut).chain(&weather.peers_cut);
+        nodes
+            .chain([&weather.store_back, &weather.lossy.1, &weather.lossy_peers.1, &weather.slow.1])
+            .all(|at| *at <= now)
     }
 
     /// Resolves when the node is not paused.

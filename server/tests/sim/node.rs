@@ -10,25 +10,33 @@ use std::{
 };
 
 use tenure::{
-    link::{Downlink, Node as _, ToGateway, ToNode, Uplink},
+    handoff::{Handoff, HandoffParts},
+    link::{Address, Downlink, Node as _, Peers, ToGateway, ToNode, Uplink},
     ownership::{LeaseThread, Options, Ownership, Times},
     room::host::{Activity, Busy, Executor, HostConfig, HostParts, Next, RoomHost, Wake},
     runtime::{Shutdown, Tasks, mailbox::Refused},
     store::MemberInfo,
-    timers::RewardBook,
+    timers::LiveBook,
 };
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
+    checks::Checks,
     cluster::{SHARDS, Sim},
     gateway::Gateway,
     lab,
+    moves::Way,
     net::Net,
+    peers::SimPeers,
     store::Client,
 };
 
 /// Messages on a link.
 const LINK: usize = 4_096;
+
+/// Deadlines of moves.
+const STEP: Duration = Duration::from_millis(800);
+const PREPARED: Duration = Duration::from_secs(2);
 
 /// Rooms as tasks of the simulation.
 struct RoomTasks {
@@ -91,9 +99,11 @@ impl Executor for RoomTasks {
 pub struct Node {
     pub host: Arc<RoomHost>,
     pub ownership: Ownership,
+    pub handoff: Option<Arc<Handoff>>,
     tasks: Tasks,
     dead: Arc<AtomicBool>,
     links: Mutex<BTreeMap<usize, Arc<Link>>>,
+    checks: Arc<Checks>,
     pub index: usize,
     pub life: u64,
 }
@@ -122,7 +132,7 @@ fn config() -> HostConfig {
 
 impl Node {
     /// A new life; `None` when the store did not let it in.
-    pub async fn start(sim: &Sim, index: usize, life: u64) -> Option<Arc<Self>> {
+    pub async fn start(sim: &Arc<Sim>, index: usize, life: u64) -> Option<Arc<Self>> {
         let dead = Arc::new(AtomicBool::new(false));
         let store = Client::open(&sim.store, index, life, dead.clone());
         let tasks = Tasks::new(Shutdown::new());
@@ -133,7 +143,7 @@ impl Node {
             roles: vec!["room".to_owned()],
             version: String::new(),
             revision: 0,
-            link: name,
+            link: name.clone(),
             public_url: String::new(),
             zone_data: String::new(),
         };
@@ -150,16 +160,41 @@ impl Node {
             kinds: vec![lab::kind(&sim.views, &sim.outside)],
             store,
             ownership: ownership.clone(),
-            clock,
+            clock: clock.clone(),
             rng,
             config: config(),
-            book: Arc::new(RewardBook::empty()),
+            book: LiveBook::default(),
             tasks: tasks.clone(),
             executor: Some(Arc::new(executor)),
             kill: Box::new(|room: &str| eprintln!("{room} hangs")),
         });
         let host = Arc::new(host.expect("a host"));
-        Some(Arc::new(Self { host, ownership, tasks, dead, links: Mutex::default(), index, life }))
+        let peers: Option<Arc<dyn Peers>> = match sim.way {
+            Way::Handed => Some(SimPeers::open(sim, index, life, dead.clone())),
+            Way::Deaf | Way::Plain | Way::Former => None,
+        };
+        let handoff = matches!(sim.way, Way::Handed | Way::Deaf).then(|| {
+            Handoff::start(HandoffParts {
+                hands: host.hands(),
+                ownership: ownership.clone(),
+                peers,
+                own: Address::from(name.as_str()),
+                clock,
+                tasks: tasks.clone(),
+                times: tenure::handoff::state::Times { step: STEP, prepared: PREPARED },
+            })
+        });
+        Some(Arc::new(Self {
+            host,
+            ownership,
+            handoff,
+            tasks,
+            dead,
+            links: Mutex::default(),
+            checks: sim.checks.clone(),
+            index,
+            life,
+        }))
     }
 
     /// As kill -9: nothing more is sent. What was sent may still arrive.
@@ -204,12 +239,17 @@ pub struct Link {
 struct Down {
     to: mpsc::Sender<ToGateway>,
     gone: Shutdown,
+    checks: Arc<Checks>,
+    node: (usize, u64),
 }
 
 impl Downlink for Down {
     fn send(&self, message: ToGateway) -> Result<(), Refused<ToGateway>> {
         if self.gone.is_stopped() {
             return Err(Refused::Closed(message));
+        }
+        if let ToGateway::Frame(frame) = &message {
+            self.checks.ticked(&frame.room, (frame.term, frame.tick), self.node);
         }
         self.to.try_send(message).map_err(|error| match error {
             mpsc::error::TrySendError::Full(message) => Refused::Full(message),
@@ -223,7 +263,12 @@ impl Link {
         let (up, mut sent) = mpsc::channel::<ToNode>(LINK);
         let (to, mut said) = mpsc::channel::<ToGateway>(LINK);
         let gone = Shutdown::new();
-        let uplink: Arc<dyn Uplink> = node.host.connect(Arc::new(Down { to, gone: gone.clone() }));
+        let uplink: Arc<dyn Uplink> = node.host.connect(Arc::new(Down {
+            to,
+            gone: gone.clone(),
+            checks: node.checks.clone(),
+            node: (node.index, node.life),
+        }));
         let link = Arc::new(Self { up, gone: gone.clone(), node: node.index, life: node.life });
         let rng = net.rng(&format!("link {} {} {}", node.index, node.life, gateway.index));
 

@@ -70,7 +70,14 @@ impl Host {
             (Command::Acquire { key, caller, .. }, Ok(Reply::Granted(term))) => {
                 self.net.log(&format!("granted {key} to {caller} for {term}"));
                 self.checks.granted(key, *term);
+                self.checks.acquired(key, node, *term);
             }
+            (Command::Transfer { fence, to, package, .. }, Ok(Reply::Granted(term))) => {
+                self.net.log(&format!("{} is given to {to} for {term}, package {package:x}", fence.key()));
+                self.checks.granted(fence.key(), *term);
+                self.checks.handed(fence.key(), to, *term, *package);
+            }
+            (Command::Load { room }, _) => self.checks.loaded(room.shard(crate::cluster::SHARDS), node),
             _ => {}
         }
         stamped
@@ -136,7 +143,15 @@ impl Backend for Client {
         let stuck = matches!(command, Command::Commit { .. }) && self.rng.below(25) == 0;
         let there = if stuck { there + Duration::from_millis(self.rng.below(4_000)) } else { there };
         let back = Duration::from_micros(100 + self.rng.below(3_000));
-        let (lost, unheard) = (net.loses(&self.rng), net.loses(&self.rng));
+        let (lost, mut unheard) = (net.loses(&self.rng), net.loses(&self.rng));
+        let mut there = there + net.slowness();
+        // The answers of transfers get lost more often than others, and transfers come late.
+        if matches!(command, Command::Transfer { .. }) {
+            unheard |= self.rng.below(12) == 0;
+            if self.rng.below(12) == 0 {
+                there += Duration::from_millis(self.rng.below(3_000));
+            }
+        }
         let unavailable =
             |net: &Net| Stamped { at: net.clock.wall(), reply: Err(Error::Unavailable("lost".to_owned())) };
         Box::pin(async move {

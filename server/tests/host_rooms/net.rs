@@ -41,6 +41,9 @@ pub enum Kind {
     Abort,
 }
 
+pub const ALL: [Kind; 7] =
+    [Kind::Offer, Kind::Ready, Kind::Refuse, Kind::Package, Kind::Prepared, Kind::Transferred, Kind::Abort];
+
 fn kind(step: &Step) -> Kind {
     match step {
         Step::Offer { .. } => Kind::Offer,

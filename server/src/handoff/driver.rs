@@ -21,7 +21,7 @@ use crate::{
     ownership::Ownership,
     room::host::Hands,
     runtime::{Clock, Mono, Tasks, mailbox, tasks::Kind},
-    store::{Fence, Status},
+    store::Fence,
 };
 
 /// Most messages of other nodes, and ends of moves, that wait.
@@ -80,10 +80,9 @@ impl Shared {
         Some(Address::from(member.info.link.as_str()))
     }
 
-    /// Whether members see this node drain.
+    /// Whether this node gives its shards away. Not what members see: one that does not know it yet would give back what it just got.
     pub(super) fn drains(&self) -> bool {
-        let (view, own) = (self.ownership.view(), self.ownership.incarnation());
-        view.members.iter().any(|member| Some(&member.incarnation) == own.as_ref() && member.status == Status::Draining)
+        self.ownership.drains()
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use arc_swap::ArcSwap;
@@ -69,6 +72,8 @@ pub(super) struct Shared {
     pub(super) view: ArcSwap<View>,
     pub(super) views: watch::Sender<u64>,
     pub(super) requests: mailbox::Sender<Request>,
+    /// Asked for, whether or not anybody sees it yet.
+    drains: AtomicBool,
 }
 
 /// A handle to this node's ownership; cheap to clone.
@@ -108,6 +113,7 @@ impl Ownership {
             view: ArcSwap::default(),
             views: watch::channel(0).0,
             requests,
+            drains: AtomicBool::new(false),
         });
         let driver = Driver::new(store, clock, rng, info, &options, &shared, tasks.shutdown().clone());
         // The first register here, so that a refusal is the answer to `start`.
@@ -284,7 +290,13 @@ impl Ownership {
 
     /// Tells the members that this node gives its keys away; [`Ownership::gives`] lists them as long as another member can have them.
     pub async fn drain(&self) {
+        self.0.drains.store(true, Ordering::Release);
         drop(self.0.requests.send(Request::Drain).await);
+    }
+
+    /// Whether [`Ownership::drain`] was called: known here before any member, this one among them, can read it.
+    pub fn drains(&self) -> bool {
+        self.0.drains.load(Ordering::Acquire)
     }
 
     /// Stops acting, gives all shards up and deregisters. Everything that must be saved is to be saved before. Cancel-safe: once asked

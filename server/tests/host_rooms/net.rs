@@ -41,6 +41,9 @@ pub enum Kind {
     Abort,
 }
 
+pub const ALL: [Kind; 7] =
+    [Kind::Offer, Kind::Ready, Kind::Refuse, Kind::Package, Kind::Prepared, Kind::Transferred, Kind::Abort];
+
 fn kind(step: &Step) -> Kind {
     match step {
         Step::Offer { .. } => Kind::Offer,
@@ -110,6 +113,11 @@ impl Net {
         self.0.lock().unwrap().held.len()
     }
 
+    /// For whom the first message is that is held.
+    pub fn held_for(&self) -> Option<String> {
+        self.0.lock().unwrap().held.first().map(|(to, _)| to.to_string())
+    }
+
     /// What was held arrives.
     pub fn release(&self) {
         let held = std::mem::take(&mut self.0.lock().unwrap().held);
@@ -174,6 +182,11 @@ impl Cluster {
         let mut nodes = Vec::new();
         for name in ["a", "b", "c"].into_iter().take(count) {
             nodes.push(world.named(name, &Arc::default()).await);
+            // So that the first two have as many as they may, and a third one none.
+            world.until("they share", || {
+                let of = |node: &Node| node.ownership.shards().len();
+                nodes.iter().map(of).sum::<usize>() == SHARDS as usize && nodes.iter().take(2).all(|n| of(n) >= 2)
+            });
         }
         Self::with(world, nodes, true)
     }
@@ -189,7 +202,7 @@ impl Cluster {
         let this = Self { nodes: nodes.collect(), world, net, gateways, gone };
         if share {
             this.world.until("they share", || {
-                this.live().all(|node| !node.ownership.shards().is_empty() && node.ownership.gives().is_empty())
+                this.live().all(|node| node.ownership.gives().is_empty())
                     && this.live().map(|node| node.ownership.shards().len()).sum::<usize>() == SHARDS as usize
                     && this.live().all(|node| node.host.status().shards.0 == node.host.status().shards.1)
                     && this.nodes.iter().flatten().all(|(_, handoff)| handoff.moving() == 0)

@@ -30,7 +30,7 @@ const BOTS: usize = 4;
 /// What each bot says.
 const WORDS: usize = 60;
 /// How long faults are made, and how long everything may take to be well after the last of them.
-const STORMY: Duration = Duration::from_secs(10);
+pub const STORMY: Duration = Duration::from_secs(10);
 const CALM: Duration = Duration::from_secs(40);
 /// How long a shard may be without an owner when all nodes are well: a lease and five seconds.
 const SERVED: Duration = Duration::from_millis(1_500 + 5_000);
@@ -48,6 +48,10 @@ pub enum Break {
     Ring,
     /// The ledger takes a grant twice.
     Ledger,
+    /// Who is told that a move ended without it hears that the shard is its own.
+    Abort,
+    /// The store gives no claim to anybody after the storm.
+    Claims,
 }
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -9,11 +9,13 @@ use std::{
 };
 
 use tenure::{
-    link::{Address, PeerInbox as _, PeerMessage, Peers},
+    link::{Address, Handoff, PeerBody, PeerInbox as _, PeerMessage, Peers},
     runtime::{Rng, mailbox::Refused},
 };
 
-use crate::cluster::Sim;
+use tenure_shared::Term;
+
+use crate::cluster::{Break, Sim};
 
 pub struct SimPeers {
     sim: Weak<Sim>,
@@ -28,7 +30,10 @@ impl SimPeers {
         Arc::new(Self { sim: Arc::downgrade(sim), node, dead, rng })
     }
 
-    fn carry(&self, sim: &Arc<Sim>, to: usize, message: PeerMessage) {
+    fn carry(&self, sim: &Arc<Sim>, to: usize, mut message: PeerMessage) {
+        if let (Break::Abort, PeerBody::Handoff(attempt, said @ Handoff::Abort)) = (sim.broken, &mut message.body) {
+            *said = Handoff::Transferred { term: Term(attempt.term.0 + 1), checksum: 1 };
+        }
         let rng = &self.rng;
         let mut late = Duration::from_micros(100 + rng.below(3_000));
         match rng.below(50) {

@@ -117,7 +117,7 @@ fn a_ledger_that_takes_a_grant_twice_is_noticed() {
 
 #[test]
 fn two_nodes_that_both_run_a_shard_are_noticed() {
-    noticed(Break::Abort, "H1");
+    noticed(Break::Ready, "H1");
 }
 
 #[test]

@@ -48,8 +48,8 @@ pub enum Break {
     Ring,
     /// The ledger takes a grant twice.
     Ledger,
-    /// Who is told that a move ended without it hears that the shard is its own.
-    Abort,
+    /// A target takes its worlds for its own as soon as they stand ready.
+    Ready,
     /// The store gives no claim to anybody after the storm.
     Claims,
 }
@@ -185,7 +185,7 @@ async fn storm(sim: &Arc<Sim>, bots: &[Arc<Bot>], crashed: &[Arc<tokio::sync::No
                 let gateway = usize::try_from(rng.below(2)).expect("small");
                 sim.net.log(&format!("the link of gateway {gateway} and node {node} breaks"));
                 if let Some(node) = sim.node(node) {
-                    node.cut(gateway);
+                    node.cut(&sim.gateways[gateway]);
                 }
             }
             6 => sim.net.lossy(50 + rng.below(250), millis(200, 2_000)),

@@ -31,8 +31,14 @@ impl SimPeers {
     }
 
     fn carry(&self, sim: &Arc<Sim>, to: usize, mut message: PeerMessage) {
-        if let (Break::Abort, PeerBody::Handoff(attempt, said @ Handoff::Abort)) = (sim.broken, &mut message.body) {
-            *said = Handoff::Transferred { term: Term(attempt.term.0 + 1), checksum: 1 };
+        let mut to = to;
+        if let (Break::Ready, PeerBody::Handoff(attempt, Handoff::Prepared { checksum })) = (sim.broken, &message.body)
+        {
+            let said = Handoff::Transferred { term: Term(attempt.term.0 + 1), checksum: *checksum };
+            let body = PeerBody::Handoff(*attempt, said);
+            let own = sim.node(self.node).and_then(|node| node.ownership.incarnation());
+            (to, message) =
+                (self.node, PeerMessage { from: message.to, to: own.unwrap_or(message.from), body, ..message });
         }
         let rng = &self.rng;
         let mut late = Duration::from_micros(100 + rng.below(3_000));

@@ -21,6 +21,13 @@ export interface LinkOwner {
   ended(code: number, reason: string, error?: TenureError): void;
 }
 
+/** What counts of a socket that the seat has left in a move: answers, and what is said once. State comes through the new one. */
+const isOwed = (m: ServerMessage): boolean =>
+  m.is === 'reply' || m.is === 'refused' || m.is === 'message' || m.is === 'granted' || (m.is === 'error' && m.id !== 0);
+
+/** How long the former socket is read on after a move: answers may be on their way through it, ms. */
+const LINGER = 2000;
+
 /** Refusals of a resume that may pass. */
 const PASSING = new Set(['may_retry', 'limit']);
 
@@ -32,6 +39,11 @@ export class Link {
   private readonly retry = new Alarm();
   private current: Connection | undefined;
   private next: Connection | undefined;
+  /** The one that the seat was moved from. */
+  private former: Connection | undefined;
+  private readonly farewell = new Alarm();
+  /** The server took the seat for the next socket, as it was asked to: not worth a word unless that one fails. */
+  private handing = false;
   private urls: string[] = [];
   private readonly home: string;
   private seated = false;
@@ -89,6 +101,7 @@ export class Link {
   stop(): void {
     this.over = true;
     this.retry.stop();
+    this.leaveFormer();
     this.next?.discard();
     this.current?.discard();
     this.next = this.current = undefined;
@@ -110,13 +123,18 @@ export class Link {
         this.next = undefined;
         this.current = connection;
         this.seated = true;
-        this.unanswered = false;
-        old?.discard();
+        this.unanswered = this.handing = false;
+        this.leaveFormer();
+        if (old) {
+          this.former = old;
+          this.farewell.start(LINGER, () => this.leaveFormer());
+        }
         this.backoff.live();
         this.owner.joined(connection, welcome, joined);
       },
       message: (connection, message) => {
         if (connection === this.current) this.owner.message(message);
+        else if (connection === this.former && isOwed(message)) this.owner.message(message);
       },
       unreadable: (connection, error) => {
         if (connection === this.current) this.owner.unreadable(error);
@@ -126,15 +144,23 @@ export class Link {
     this.next = new Connection(this.open, url, this.owner.nextId(), handler);
   }
 
+  private leaveFormer(): void {
+    this.farewell.stop();
+    this.former?.discard();
+    this.former = undefined;
+  }
+
   private closed(connection: Connection, code: number, reason: string, error?: TenureError): void {
     if (this.over) return;
-    if (connection === this.current) {
+    if (connection === this.former) {
+      this.leaveFormer();
+    } else if (connection === this.current) {
       this.current = undefined;
       this.backoff.lost();
       const own = this.unanswered && code === CloseCode.Superseded;
       if (this.next?.asked) {
-        // The server took the seat from the old socket because the new one asked for it.
-        this.owner.dropped(CloseCode.Moving, 'moved');
+        // The server took the seat from the old socket because the new one asked for it, or the old one went before it could.
+        this.handing = true;
       } else if (isFinal(code) && !own) {
         this.finish(code, reason);
       } else {
@@ -144,6 +170,10 @@ export class Link {
     } else if (connection === this.next) {
       this.next = undefined;
       this.unanswered ||= connection.asked && !error;
+      if (this.handing) {
+        this.handing = false;
+        this.owner.dropped(CloseCode.Moving, 'moved');
+      }
       const final = error ? !PASSING.has(error.code) : isFinal(code);
       if (!this.seated || (final && !this.current)) this.finish(code, reason, error);
       else this.later(connection.askedToWait);

@@ -53,6 +53,8 @@ export class Room<S extends Schema = AnySchema> {
   private verb: ((id: number) => Uint8Array<ArrayBuffer>) | undefined;
   private table: NameTable | undefined;
   private session = '';
+  /** Counts resumes of this seat, above the number of its last attachment; 0: not known. See docs/wire.md. */
+  private resumes = 0;
   private savedAt = 0;
   private closed = false;
   private first: { resolve(): void; reject(error: TenureError): void } | undefined;
@@ -79,7 +81,7 @@ export class Room<S extends Schema = AnySchema> {
     if (typeof from === 'function') {
       this.verb = from;
     } else {
-      ({ room: this.id, session: this.session } = from);
+      ({ room: this.id, session: this.session, resumes: this.resumes = 0 } = from);
       ({ term: this.view.term, tick: this.view.tick } = from);
       this.sender.inputs.forget(from.saved);
     }
@@ -132,7 +134,8 @@ export class Room<S extends Schema = AnySchema> {
   }
   /** What `Client.reconnect` needs to take this seat again. Secret. */
   get savedSession(): SavedSession {
-    return { url: this.link.url, room: this.id, session: this.session, term: this.term, tick: this.tick, saved: this.sender.inputs.saved };
+    const { id: room, session, term, tick, resumes } = this;
+    return { url: this.link.url, room, session, term, tick, saved: this.sender.inputs.saved, resumes };
   }
 
   /**
@@ -238,7 +241,7 @@ export class Room<S extends Schema = AnySchema> {
   private owner(): LinkOwner {
     return {
       hello: async () => client.hello(await this.context.token(), this.context.tables.newest?.hash ?? null),
-      verb: (id) => this.verb?.(id) ?? client.resume(id, this.id, this.session, this.term, this.tick, this.sender.inputs.first),
+      verb: (id) => this.verb?.(id) ?? this.resume(id),
       nextId: () => this.requests.nextId(),
       joined: (connection, welcome, joined) => this.joined(connection, welcome, joined),
       message: (message) => this.take(message),
@@ -253,6 +256,12 @@ export class Room<S extends Schema = AnySchema> {
     };
   }
 
+  private resume(id: number): Uint8Array<ArrayBuffer> {
+    if (this.resumes > 0) this.resumes += 1;
+    this.save();
+    return client.resume(id, this.id, this.session, this.term, this.tick, this.sender.inputs.first, this.resumes);
+  }
+
   private joined(connection: Connection, welcome: Welcome, joined: Joined): void {
     const table = this.context.tables.take(joined.hash, joined.table);
     if (!table) return connection.end(CloseCode.Abnormal, 'the server sent no name table');
@@ -264,6 +273,7 @@ export class Room<S extends Schema = AnySchema> {
     this.player = welcome.player;
     this.node = welcome.server;
     ({ room: this.id, seat: this.seat, generation: this.generation, session: this.session, tickRate: this.tickRate } = joined);
+    this.resumes = Math.max(this.resumes, joined.generation);
     this.view.attach(joined.term, joined.tick);
     this.save();
     this.sender.attach(table, joined.owed, welcome);
@@ -383,11 +393,7 @@ export class Room<S extends Schema = AnySchema> {
     this.link.stop();
     const why = error ?? new TenureError(code >= 4000 ? 'closed' : 'unreachable', reason || `closed with ${code}`);
     this.requests.failAll(new TenureError('closed', `the room was left: ${reason}`));
-    if (this.first) {
-      this.first.reject(why);
-      this.first = undefined;
-      return;
-    }
+    if (this.first) return this.first.reject(why);
     this.leaves.emit(code, reason);
     this.leaving?.();
   }

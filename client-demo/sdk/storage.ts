@@ -52,6 +52,8 @@ export interface SavedSession {
   tick: number;
   /** Newest message number that is in a stored checkpoint. */
   saved: number;
+  /** Count of resumes; absent in what an earlier build saved. */
+  resumes?: number;
 }
 
 /** Reads a saved session that may come from an older page or a stranger. */
@@ -63,7 +65,9 @@ export function parseSaved(text: string | null): SavedSession | undefined {
     const s = value as Record<string, unknown>;
     const texts = [s['url'], s['room'], s['session']].every((x) => typeof x === 'string' && x !== '');
     const counts = [s['term'], s['tick'], s['saved']].every((x) => Number.isSafeInteger(x) && (x as number) >= 0);
-    return texts && counts ? (value as SavedSession) : undefined;
+    if (!texts || !counts) return undefined;
+    const resumes = Number.isSafeInteger(s['resumes']) && (s['resumes'] as number) > 0 ? (s['resumes'] as number) : 0;
+    return { ...(value as SavedSession), resumes };
   } catch {
     return undefined;
   }

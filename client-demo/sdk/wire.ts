@@ -232,8 +232,9 @@ export const client = {
   create: (id: number, kind: string, region: string | null, name: string | null, options: Uint8Array): Bytes =>
     messageWith(options, 3, id, kind, region, name),
   join: (id: number, room: string, options: Uint8Array): Bytes => messageWith(options, 4, id, room),
-  resume: (id: number, room: string, session: string, term: number, tick: number, first: number): Bytes =>
-    message(5, id, room, session, term, tick, first),
+  /** `resumes`: see `Room`; 0 if it is not known. */
+  resume: (id: number, room: string, session: string, term: number, tick: number, first: number, resumes: number): Bytes =>
+    resumes > 0 ? message(5, id, room, session, term, tick, first, resumes) : message(5, id, room, session, term, tick, first),
   leave: (id: number): Bytes => message(6, id),
   message: (seq: number, type: number, payload: Uint8Array): Bytes => messageWith(payload, 7, seq, type),
   request: (seq: number, id: number, type: number, payload: Uint8Array): Bytes => messageWith(payload, 8, seq, id, type),

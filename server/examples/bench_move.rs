@@ -91,6 +91,7 @@ fn main() {
                 player: member.player.clone(),
                 options: Bytes::new(),
                 seat: Some(member.seat),
+                resumes: 0,
                 rejoin: true,
                 generation: member.generation,
                 first: Seq(1),

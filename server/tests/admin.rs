@@ -1,6 +1,9 @@
 //! The admin port over real sockets, and the commands that ask it: what they print and how they exit.
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
+#[path = "admin_parts/books.rs"]
+mod books;
+
 use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
@@ -13,75 +16,17 @@ use std::{
 use tenure::{
     cli::{Cli, Exit, Outcome, ReadyFile, run, write_ready_file},
     config::{AdminConfig, Config, Secret},
-    ops::{AdminParts, ClusterReport, Readiness, RoomReport, Source, StatusReport, start},
-    runtime::{Clock, Shutdown, Tasks, Wall},
-    store::{
-        self, Backend, BoxFuture, Command, CompletedWork, Error, Fence, Grant, GrantId, HistoryEntry, LedgerEntry,
-        Reply, Stamped, Store, WorkId, WorkItem,
-    },
+    ops::{AdminParts, ClusterReport, Readiness, ReloadError, ReloadReport, RoomReport, Source, StatusReport, start},
+    runtime::{Clock, Shutdown, Tasks},
+    store::{self, BoxFuture, Fence, Grant, GrantId, Store},
     telemetry::{Metrics, Recent},
 };
-use tenure_shared::{IncarnationId, PlayerId, RoomId, ShardId, Term, Tick};
+use tenure_shared::{PlayerId, ShardId, Term, Tick};
+
+use books::{Books, room};
 
 const SHARDS: u32 = 4;
 const TOKEN: &[u8] = b"0123456789abcdef0123456789abcdef";
-
-/// A store with one player, one parked item and a history.
-struct Books {
-    damaged: bool,
-}
-
-impl Backend for Books {
-    fn execute(&self, command: Command) -> BoxFuture<'_, Stamped> {
-        let reply = self.answer(command);
-        Box::pin(async move { Stamped { at: Wall(1), reply } })
-    }
-}
-
-fn item() -> WorkItem {
-    let id = WorkId { room: room(), job: "harvest".into(), key: "k 1&2".into() };
-    WorkItem { id, due: Wall(1_800_000_000_000_000), attempt: 10, parked: Some("no field".into()), payload: "".into() }
-}
-
-fn room() -> RoomId {
-    RoomId::new("arena/eu/k3").expect("valid")
-}
-
-impl Books {
-    fn answer(&self, command: Command) -> Result<Reply, Error> {
-        let owner = |name: &str| IncarnationId::new(name).expect("valid");
-        Ok(match command {
-            Command::Balances { player } if player.as_str() == "guest:1" => Reply::Balances(vec![("gold".into(), 130)]),
-            Command::Balances { .. } => Reply::Balances(Vec::new()),
-            Command::Ledger { player, .. } if player.as_str() == "guest:1" => Reply::Ledger(vec![LedgerEntry {
-                id: GrantId("schedule/chest/1/arena/eu/k3/guest:1".into()),
-                source: "chest".into(),
-                scheduled_for: Some(Wall(1)),
-                given: [("gold".into(), 130)].into(),
-                insufficient: false,
-                at: Wall(1_800_000_000_000_000),
-            }]),
-            Command::Ledger { .. } => Reply::Ledger(Vec::new()),
-            Command::Work { shard, after: None, .. } if shard == room().shard(SHARDS) => Reply::Work(vec![item()]),
-            Command::Work { .. } => Reply::Work(Vec::new()),
-            Command::History { key } => {
-                let entry = |term, name| HistoryEntry {
-                    term: Term(term),
-                    owner: Some(owner(name)),
-                    from: None,
-                    cause: "acquire".into(),
-                    at: Wall(term),
-                };
-                let first = key.as_shard() == Some(ShardId(0));
-                Reply::History(vec![entry(1, "a#1"), entry(if first && self.damaged { 1 } else { 2 }, "b#1")])
-            }
-            Command::Completed { .. } => {
-                Reply::Completed(vec![CompletedWork { id: item().id, term: Term(1), at: Wall(1) }])
-            }
-            other => return Err(Error::Invalid(format!("not in this test: {other:?}"))),
-        })
-    }
-}
 
 struct Node {
     ready: AtomicBool,
@@ -130,6 +75,13 @@ impl Source for Node {
     }
     fn drain(&self) {
         self.drains.fetch_add(1, Ordering::SeqCst);
+    }
+    fn reload(&self) -> BoxFuture<'_, Result<ReloadReport, ReloadError>> {
+        let done = self.ready.load(Ordering::SeqCst);
+        let report = ReloadReport { file: "r.toml".into(), changed: vec!["chest".into()], ..ReloadReport::default() };
+        Box::pin(async move {
+            if done { Ok(report) } else { Err(ReloadError::Mistakes("r.toml:3: a\nr.toml:4: b".into())) }
+        })
     }
 }
 
@@ -223,7 +175,7 @@ async fn the_rest_needs_the_token() {
     assert_eq!(status_of(&metrics), 200);
     assert!(metrics.contains("tenure_build_info{node=\"n1\""));
     let outside = format!("{headers}Origin: https://evil.example\r\n");
-    for change in ["/admin/work/retry", "/admin/drain"] {
+    for change in ["/admin/work/retry", "/admin/drain", "/admin/schedule/reload"] {
         assert_eq!(status_of(&ask(running.address, "POST", change, &outside).await), 403);
         assert_eq!(status_of(&ask(running.address, "GET", change, &headers).await), 405, "a link changes nothing");
     }
@@ -310,6 +262,15 @@ async fn commands_ask_the_running_node() {
     let status = command(at, &["status", "--json"]).await;
     assert_eq!(status.exit, Exit::Problem);
     assert!(!serde_json::from_str::<StatusReport>(&status.text).expect("JSON").readiness.ready());
+
+    let reload = command(at, &["schedule", "reload"]).await;
+    let kept = "r.toml:3: a\nr.toml:4: b\nthe running schedules are kept";
+    assert_eq!((reload.exit, &*reload.text), (Exit::Problem, kept), "every mistake, a line each");
+    running.node.ready.store(true, Ordering::SeqCst);
+    let reload = command(at, &["schedule", "reload"]).await;
+    assert_eq!(reload.exit, Exit::Good, "{}", reload.text);
+    assert!(reload.text.contains("changed chest\nr.toml was read again"), "{}", reload.text);
+    running.node.ready.store(false, Ordering::SeqCst);
 
     let ledger = command(at, &["ledger", "show", "guest:1"]).await;
     assert_eq!(ledger.exit, Exit::Good);

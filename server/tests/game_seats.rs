@@ -94,6 +94,20 @@ fn a_second_client_takes_the_seat_and_the_first_changes_nothing_any_more() {
 }
 
 #[test]
+fn a_client_that_moves_to_another_gateway_is_no_news_for_the_game() {
+    let mut room = TestRoom::new("seats", game);
+    let seat = room.join("ada");
+    room.tick(1);
+    room.send(seat, "step", &Step(1));
+    // The new socket resumes while the old one stands, and what was not applied goes out again.
+    room.reconnect(seat);
+    room.tick(1);
+    room.send(seat, "step", &Step(2));
+    room.tick(1);
+    assert_eq!(log(&room, seat), ["ada joins", "ada steps 1", "ada steps 2"]);
+}
+
+#[test]
 fn graces_run_on_room_time_and_hooks_run_once() {
     let mut room = TestRoom::new("seats", game);
     let (ada, bob) = (room.join("ada"), room.join("bob"));

@@ -112,6 +112,7 @@ fn attach(world: &mut RoomWorld, player: &str, (gateway, conn): (u32, u64), firs
         seat: None,
         rejoin: false,
         generation: Generation(0),
+        resumes: 0,
         first: Seq(first),
         shown: (Term(0), TickNumber(0)),
         table: None,

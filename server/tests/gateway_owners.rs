@@ -179,7 +179,7 @@ async fn an_owner_that_is_behind_is_told_and_not_shown() {
 }
 
 fn resume(session: &str, (term, tick): (u64, u64)) -> ClientMessage<'_> {
-    ClientMessage::Resume { id: 2, room: arena(), session, shown: (Term(term), Tick(tick)), first: Seq(1) }
+    ClientMessage::Resume { id: 2, room: arena(), session, shown: (Term(term), Tick(tick)), first: Seq(1), resumes: 0 }
 }
 
 #[tokio::test]

@@ -244,7 +244,7 @@ async fn stopping_tells_everybody_when_to_come_back_and_cuts_off_the_silent() {
         silent.push(rig.raw().await);
     }
     until("all are there", || rig.gateway.sockets() == 25).await;
-    let left = soon(rig.gateway.stop(Duration::from_secs(6))).await;
+    let left = soon(rig.gateway.stop(Duration::from_secs(6), tenure::gateway::Farewell::ComeBack)).await;
     assert_eq!(left, 0, "the silent ones were not cut off");
     let mut hints = std::collections::BTreeSet::new();
     for client in honest {

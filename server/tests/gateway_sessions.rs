@@ -211,7 +211,9 @@ async fn nothing_older_than_what_was_shown() {
     // The seat has seen term 6 elsewhere; this node is still at term 5: it is asked again, and not told what only the client says.
     let mut client = login(&rig, "anna").await;
     let shown = (Term(6), Tick(3));
-    client.send(ClientMessage::Resume { id: 2, room: arena(), session: &session, shown, first: Seq(1) }).await;
+    client
+        .send(ClientMessage::Resume { id: 2, room: arena(), session: &session, shown, first: Seq(1), resumes: 0 })
+        .await;
     until("it is detached", || rig.node.state.lock().detaches.iter().any(|d| d.2 == Generation(2))).await;
     assert_eq!(rig.node.state.lock().terms_seen, []);
     rig.node.state.lock().term = 6;

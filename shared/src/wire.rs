@@ -68,6 +68,9 @@ pub enum ClientMessage<'a> {
         shown: (Term, Tick),
         /// First message number that the client still keeps.
         first: Seq,
+        /// The client's count of the resumes of this seat, above the `generation` of its last `joined`: the higher is the newer one. 0 from
+        /// clients that do not say.
+        resumes: u32,
     },
     /// Leave the room for good.
     Leave {

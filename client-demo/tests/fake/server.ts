@@ -30,6 +30,8 @@ interface Seat {
   number: number;
   player: string;
   generation: number;
+  /** Highest count of resumes seen. */
+  resumes: number;
   session: string;
   /** The one that the client came with: it counts until the client was seen to have the current one. */
   before: string;
@@ -191,7 +193,7 @@ export class FakeSocket {
       case 2: return this.join(id, m[5] as Value);
       case 3: return this.join(id, m[5] as Value);
       case 4: return m[2] === this.server.room ? this.join(id, m[3] as Value) : this.peer.send(out.error(id, 'no_such_room', 'no such room'));
-      case 5: return this.resume(id, m[3] as string, m[6] as number);
+      case 5: return this.resume(id, m[3] as string, m[6] as number, (m[7] as number | undefined) ?? 0);
       case 6: {
         this.peer.send(out.left(id));
         if (this.seat) {
@@ -249,24 +251,26 @@ export class FakeSocket {
     let seat = server.seats.find((s) => s.player === this.player);
     if (!seat) {
       const number = server.seats.reduce((max, s) => Math.max(max, s.number + 1), 1);
-      seat = { number, player: this.player, generation: 0, session: '', before: '', next: undefined, owed: 1, applied: 0, saved: 0, unsaved: [], socket: undefined };
+      seat = { number, player: this.player, generation: 0, resumes: 0, session: '', before: '', next: undefined, owed: 1, applied: 0, saved: 0, unsaved: [], socket: undefined };
       server.seats.push(seat);
       server.game.joined(number, options);
     }
     this.attach(id, seat);
   }
 
-  private resume(id: number, session: string, first: number): void {
+  private resume(id: number, session: string, first: number, resumes: number): void {
     const seat = this.server.seats.find((s) => s.player === this.player && [s.session, s.next, s.before].includes(session));
     if (!seat) return this.peer.send(out.error(id, 'resume_failed', 'no such session'));
+    if (resumes > 0 && resumes < seat.resumes) return this.peer.send(out.error(id, 'may_retry', 'the seat was resumed again since'));
     seat.owed = Math.max(seat.owed, first);
-    this.attach(id, seat, session);
+    this.attach(id, seat, session, resumes);
   }
 
-  private attach(id: number, seat: Seat, session = ''): void {
+  private attach(id: number, seat: Seat, session = '', resumes = 0): void {
     const { server } = this;
     const old = seat.socket;
-    seat.generation += 1;
+    seat.generation = Math.max(seat.generation, resumes) + 1;
+    seat.resumes = resumes === 0 ? seat.generation : Math.max(seat.resumes, resumes);
     seat.before = session;
     seat.session = server.fresh('session');
     seat.next = undefined;

@@ -34,7 +34,7 @@ function build(value: Value[]): Uint8Array {
     case 2: return client.joinOrCreate(f[0] as number, f[1] as string, f[2] as string | null, f[3] as string | null, last);
     case 3: return client.create(f[0] as number, f[1] as string, f[2] as string | null, f[3] as string | null, last);
     case 4: return client.join(f[0] as number, f[1] as string, last);
-    case 5: return client.resume(f[0] as number, f[1] as string, f[2] as string, f[3] as number, f[4] as number, f[5] as number);
+    case 5: return client.resume(f[0] as number, f[1] as string, f[2] as string, f[3] as number, f[4] as number, f[5] as number, (f[6] as number | undefined) ?? 0);
     case 6: return client.leave(f[0] as number);
     case 7: return client.message(f[0] as number, f[1] as number, last);
     case 8: return client.request(f[0] as number, f[1] as number, f[2] as number, last);

@@ -24,7 +24,7 @@ describe('join', () => {
     ]);
     expect([room.id, room.seat, room.player, room.node, room.term, room.tick, room.tickRate]).toEqual(['arena/local/a', 3, 'guest:1', 'node-1', TERM, 100, 20]);
     expect(bench.storage.map.get('tenure.guest')).toBe('guest-token');
-    expect(room.savedSession).toEqual({ url: 'ws://game.test/ws', room: 'arena/local/a', session: 's1', term: TERM, tick: 100, saved: 0 });
+    expect(room.savedSession).toEqual({ url: 'ws://game.test/ws', room: 'arena/local/a', session: 's1', term: TERM, tick: 100, saved: 0, resumes: 1 });
   });
 
   it('keeps the guest token and the name table for the next room', async () => {

@@ -33,6 +33,8 @@ pub(crate) struct Seat {
     pub(crate) names: Arc<Names>,
     period: Duration,
     shown: (Term, Tick),
+    /// Count of resumes, above the number of its last attachment.
+    resumes: u32,
 }
 
 #[derive(Debug)]
@@ -222,15 +224,19 @@ impl State {
 
     fn ask_for_seat(&mut self, out: &mut Vec<u8>) {
         self.resuming = self.seat.is_some();
-        match &self.seat {
-            Some(seat) => ClientMessage::Resume {
-                id: REQUEST,
-                room: seat.room.clone(),
-                session: &seat.session,
-                shown: seat.shown,
-                first: Seq(self.inputs.first()),
+        match &mut self.seat {
+            Some(seat) => {
+                seat.resumes = seat.resumes.saturating_add(1);
+                ClientMessage::Resume {
+                    id: REQUEST,
+                    room: seat.room.clone(),
+                    session: &seat.session,
+                    shown: seat.shown,
+                    first: Seq(self.inputs.first()),
+                    resumes: seat.resumes,
+                }
+                .encode(out);
             }
-            .encode(out),
             None => {
                 let (kind, region, name) = &self.wanted;
                 let wanted = Wanted { kind, region: Some(region), name: Some(name) };
@@ -265,8 +271,9 @@ impl State {
         let rate = joined.tick_rate.max(1);
         stats.tick_rate = stats.tick_rate.max(rate);
         let period = Duration::from_secs_f64(1.0 / f64::from(rate));
-        let shown = self.seat.take().map_or((Term(0), Tick(0)), |seat| seat.shown);
-        self.seat = Some(Seat { room: joined.room, session: joined.session, names, period, shown });
+        let (shown, counted) = self.seat.take().map_or(((Term(0), Tick(0)), 0), |seat| (seat.shown, seat.resumes));
+        let resumes = counted.max(joined.generation.0);
+        self.seat = Some(Seat { room: joined.room, session: joined.session, names, period, shown, resumes });
         self.playing = true;
         self.inputs.start(now);
         if self.noted.moved {

@@ -119,8 +119,10 @@ fn a_bot_joins_and_later_resumes_with_its_tokens() {
     test.state.hello(test.start);
     let asked = test.at(6, &welcome()).expect("welcome");
     let room = RoomId::new("arena/local/load-0").expect("valid");
-    let resume = ClientMessage::Resume { id: 1, room, session: "second", shown: (Term(5), Tick(11)), first: Seq(1) };
-    assert_eq!(asked, state_encoded(&resume));
+    let (shown, first) = ((Term(5), Tick(11)), Seq(1));
+    let resume =
+        |resumes| ClientMessage::Resume { id: 1, room: room.clone(), session: "second", shown, first, resumes };
+    assert_eq!(asked, state_encoded(&resume(2)), "counted from the number of its attachment");
     test.at(25, &joined(1)).expect("joined");
     assert_eq!((test.stats.counters.joins, test.stats.counters.resumes), (1, 1));
     assert_eq!(test.stats.resume_time.max_ms().round(), 20.0);

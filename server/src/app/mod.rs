@@ -6,6 +6,7 @@ mod local;
 mod peers;
 mod ports;
 mod proof;
+mod reload;
 mod run;
 mod server;
 mod settings;

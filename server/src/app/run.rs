@@ -66,8 +66,10 @@ fn serve(app: App, cli: &Cli) -> ExitCode {
 }
 
 async fn play(app: App, cli: &Cli, parts: Parts) -> ExitCode {
-    let signals = signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
-    let (mut term, mut interrupt) = match signals {
+    let signals = || -> std::io::Result<[Signal; 3]> {
+        Ok([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?])
+    };
+    let [mut term, mut interrupt, mut hangup] = match signals() {
         Ok(signals) => signals,
         Err(error) => return could_not_run(format_args!("signals: {error}")),
     };
@@ -115,10 +117,14 @@ async fn play(app: App, cli: &Cli, parts: Parts) -> ExitCode {
         return could_not_run(format_args!("{}: {error}", path.display()));
     }
     greet(name, &server);
-    let failed = tokio::select! {
-        () = either(&mut term, &mut interrupt) => false,
-        () = server.asked_to_drain() => false,
-        () = server.failed() => true,
+    let failed = loop {
+        tokio::select! {
+            biased;
+            () = either(&mut term, &mut interrupt) => break false,
+            () = server.asked_to_drain() => break false,
+            () = server.failed() => break true,
+            Some(()) = hangup.recv() => server.reload().await,
+        }
     };
     end(&server, &mut term, &mut interrupt, failed).await
 }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::{
     App, daemons, peers,
     ports::Ports,
-    proof, run, settings,
+    proof, reload, run, settings,
     source::{self, NodeSource},
 };
 use crate::{
@@ -31,7 +31,7 @@ use crate::{
     runtime::{Clock, Mono, Rng, Shutdown, Tasks, Wall},
     store::{self, Store},
     telemetry::{Metrics, Recent},
-    timers::RewardBook,
+    timers::LiveBook,
 };
 
 /// Part of the grace that is left for claims and tasks when rooms are saved.
@@ -97,7 +97,9 @@ pub(super) struct Inside {
     pub(super) host: Option<Arc<RoomHost>>,
     /// If the game has any.
     pub(super) daemons: Option<Daemons>,
-    pub(super) book: Arc<RewardBook>,
+    pub(super) book: LiveBook,
+    /// Held while the file of schedules is read again.
+    pub(super) reloading: tokio::sync::Mutex<()>,
     pub(super) probe: Probe,
     pub(super) started: Wall,
     pub(super) addresses: Mutex<Addresses>,
@@ -165,10 +167,11 @@ impl Server {
     ) -> Result<Self, StartError> {
         let Parts { config, clock, rng, recent, kill, store } = parts;
         let (kinds, sets) = (settings::kinds(&app, &config)?, daemons::sets(&app, &config)?);
-        let book = Arc::new(settings::book(&app, &config)?);
+        let book = settings::book(&app, &config).map_err(StartError::Rewards)?;
         for warning in book.warnings().iter().map(ToString::to_string).chain(config.advice()) {
             tracing::warn!("{warning}");
         }
+        let book = LiveBook::new(book);
         let name = settings::node_name(&config);
         let metrics = Metrics::install(&name).map_err(|error| StartError::Metrics(error.to_string()))?;
         metrics.keep_up(clock.clone(), admin);
@@ -246,6 +249,7 @@ impl Server {
             host: host.clone(),
             daemons,
             book,
+            reloading: tokio::sync::Mutex::new(()),
             probe,
             started: clock.wall(),
             addresses: Mutex::new(addresses),
@@ -258,6 +262,8 @@ impl Server {
             config,
         });
         source::watch_moves(&inside, tasks);
+        reload::say_hash(&inside.book);
+        reload::count(&inside, tasks);
         let links = settings::links(&inside, &rng, tasks);
         if let (Some(listener), Some(host)) = (ports.link, &host) {
             let inbox = Some(peers::start(&inside, host, own.clone(), &later, links.clone(), tasks));
@@ -329,6 +335,11 @@ impl Server {
     /// Resolves when the admin port was told to drain the node. Cancel-safe.
     pub async fn asked_to_drain(&self) {
         self.inside.asked.stopped().await;
+    }
+
+    /// Reads the file of schedules again; the log says what came of it.
+    pub(super) async fn reload(&self) {
+        drop(reload::reload(&self.inside).await);
     }
 
     /// Whether the admin port was told so.

@@ -1,6 +1,9 @@
 //! From the configuration to the parts: which key means what to whom.
 
+use std::path::Path;
+
 use crate::{
+    cli,
     config::{Config, Secret},
     gateway::{AuthConfig, UnsavedBounds},
     link::net,
@@ -155,25 +158,31 @@ pub(super) fn kinds(app: &App, config: &Config) -> Result<Vec<std::sync::Arc<Roo
     if faults.is_empty() { Ok(kinds) } else { Err(StartError::Game(faults)) }
 }
 
-pub(super) fn book(app: &App, config: &Config) -> Result<RewardBook, StartError> {
-    let limits = timers::Limits {
-        catch_up_limit: config.rewards.catch_up_limit,
-        catch_up_max_age: config.rewards.catch_up_max_age,
-        keep_identities: config.ledger.keep_identities,
-        max_grants_per_step: config.room.max_grants_per_step,
-        max_known: config.room.max_known,
-    };
-    let (file, text) = match (&config.rewards.file, app.rewards) {
-        (Some(path), _) => {
-            let text = std::fs::read_to_string(path)
-                .map_err(|error| StartError::Rewards(format!("{}: {error}", path.display())))?;
-            (path.display().to_string(), text)
-        }
-        (None, Some((file, text))) => (file.to_owned(), text.to_owned()),
-        (None, None) => return Ok(RewardBook::empty()),
-    };
-    RewardBook::parse_with(&file, &text, &limits).map_err(|mistakes| {
+/// The schedules of the file that the configuration names, or else the game's own. Reads a file.
+///
+/// # Errors
+/// Every mistake, a line each.
+pub(super) fn book(app: &App, config: &Config) -> Result<RewardBook, String> {
+    match (&config.rewards.file, app.rewards) {
+        (Some(path), _) => read_book(path, config),
+        (None, Some((file, text))) => parse_book(file, text, config),
+        (None, None) => Ok(RewardBook::empty()),
+    }
+}
+
+/// The schedules of a file.
+///
+/// # Errors
+/// Every mistake, a line each.
+pub(super) fn read_book(path: &Path, config: &Config) -> Result<RewardBook, String> {
+    let name = path.display().to_string();
+    let text = cli::schedules_text(path).map_err(|error| format!("{name}: {error}"))?;
+    parse_book(&name, &text, config)
+}
+
+fn parse_book(file: &str, text: &str, config: &Config) -> Result<RewardBook, String> {
+    RewardBook::parse_with(file, text, &cli::schedule_limits(config)).map_err(|mistakes| {
         let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-        StartError::Rewards(lines.join("\n"))
+        lines.join("\n")
     })
 }

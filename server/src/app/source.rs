@@ -9,11 +9,11 @@ use crate::{
     daemon::{self, Daemons},
     link::Directory,
     ops::{
-        ClusterReport, Counts, MemberReport, OwnerReport, Readiness, RoomReport, ScheduleReport, ShardReport, Source,
-        StatusReport,
+        self, ClusterReport, Counts, MemberReport, OwnerReport, Readiness, ReloadError, ReloadReport, RewardsReport,
+        RoomReport, ScheduleReport, ShardReport, Source, StatusReport,
     },
     runtime::{Tasks, Wall, tasks::Kind},
-    store::{Fence, Member, Store},
+    store::{BoxFuture, Fence, Member, Store},
 };
 
 /// The node behind the admin port.
@@ -74,6 +74,10 @@ impl Source for NodeSource {
             },
             shards: self.shard_reports(&host),
             rooms,
+            rewards: Some(RewardsReport {
+                file: inside.config.rewards.file.as_ref().map(|file| file.display().to_string()),
+                hash: ops::hash_text(&inside.book.current()),
+            }),
             schedules: self.schedules(now),
             events: Vec::new(),
         }
@@ -118,6 +122,10 @@ impl Source for NodeSource {
 
     fn drain(&self) {
         self.0.asked.stop();
+    }
+
+    fn reload(&self) -> BoxFuture<'_, Result<ReloadReport, ReloadError>> {
+        Box::pin(super::reload::reload(&self.0))
     }
 }
 
@@ -176,9 +184,8 @@ impl NodeSource {
     }
 
     fn schedules(&self, now: Wall) -> Vec<ScheduleReport> {
-        let mut rows: Vec<ScheduleReport> = self
-            .0
-            .book
+        let book = self.0.book.current();
+        let mut rows: Vec<ScheduleReport> = book
             .live()
             .map(|schedule| ScheduleReport {
                 id: schedule.id().to_string(),

@@ -5,13 +5,14 @@
 //!   ├ daemons move to other nodes
 //!   ├ shards move to other nodes, several at a time       while there is a node that takes them and time to save the rest
 //!   └ the gateway serves on for drain.endpoint_lag        while load balancers may still send to it: only if there is another gateway
-//! what is left is saved → sockets are told to come back (1012) → claims released, deregistered → admin port closed
+//! clients move to other gateways (`move`)                 if there are any; they have their seats there before they leave
+//! what is left is saved → sockets are closed (4001, or 1012 where nobody else serves) → claims released, deregistered → admin port closed
 //! ```
 
 use std::{sync::atomic::Ordering, time::Duration};
 
 use super::server::{LAST_STEPS, Server};
-use crate::{config::Role, room::host::StopReport, runtime::Mono, store::Status};
+use crate::{config::Role, gateway::Farewell, room::host::StopReport, runtime::Mono, store::Status};
 
 /// Time between two looks at how far a drain is, beside what ownership tells.
 const LOOK: Duration = Duration::from_millis(50);
@@ -45,6 +46,8 @@ struct Times {
     lag: Mono,
     /// No more shards are given away.
     give: Mono,
+    /// How long clients have to move to other gateways, from the end of the giving on.
+    moving: Duration,
     /// No more rooms are saved.
     save: Mono,
     /// Everything.
@@ -52,18 +55,20 @@ struct Times {
 }
 
 impl Times {
-    /// The lag comes before the grace; giving has two thirds of what is left for rooms, so that what does not move can still be saved.
-    fn new(now: Mono, lag: Duration, grace: Duration) -> Self {
+    /// The lag comes before the grace; clients have a quarter of what is left for rooms, where they can move (`moves`); giving has two thirds of the rest, so that what does not move can still be saved.
+    fn new(now: Mono, lag: Duration, grace: Duration, moves: bool) -> Self {
         let rooms = grace.saturating_sub(LAST_STEPS * 2).max(grace / 2);
+        let moving = if moves { rooms / 4 } else { Duration::ZERO };
         let lag_end = now.plus(lag);
-        Self { lag: lag_end, give: lag_end.plus(rooms * 2 / 3), save: lag_end.plus(rooms), end: lag_end.plus(grace) }
+        let give = lag_end.plus((rooms - moving) * 2 / 3);
+        Self { lag: lag_end, give, moving, save: lag_end.plus(rooms), end: lag_end.plus(grace) }
     }
 }
 
 impl Server {
     /// Ends the node within `drain.shutdown_grace`, and `drain.endpoint_lag` before it where another gateway serves: not ready and no
-    /// new sockets, shards given to other nodes, the rest saved, sockets told to come back (1012), claims released, admin port closed.
-    /// Call it once.
+    /// new sockets, shards given to other nodes, clients told to move to other gateways, the rest saved, the sockets that are left closed, claims released,
+    /// admin port closed. Call it once.
     pub async fn stop(&self) -> StopOutcome {
         let inside = &self.inside;
         let (clock, drain) = (&inside.clock, &inside.config.drain);
@@ -71,18 +76,24 @@ impl Server {
         if let Some(gateway) = &self.gateway {
             gateway.drain();
         }
-        let lag =
-            if self.gateway.is_some() && self.others(Role::Gateway) { drain.endpoint_lag } else { Duration::ZERO };
-        let times = Times::new(clock.now(), lag, drain.shutdown_grace);
-        tracing::info!(sockets = inside.sockets(), shards = inside.ownership.shards().len(), "stopping");
+        let moves = self.gateway.is_some() && self.others(Role::Gateway);
+        let lag = if moves { drain.endpoint_lag } else { Duration::ZERO };
+        let times = Times::new(clock.now(), lag, drain.shutdown_grace, moves);
+        tracing::info!(phase = "draining", ?lag, grace = ?drain.shutdown_grace, sockets = inside.sockets(), shards = inside.ownership.shards().len(), "stopping");
         inside.ownership.drain().await;
         if let Some(daemons) = &inside.daemons {
             daemons.drain().await;
         }
         let left = self.give(times.give).await;
-        if self.gateway.is_some() {
+        if let Some(gateway) = self.gateway.as_ref().filter(|_| moves) {
+            tracing::info!(phase = "serving on", left = ?times.lag.since(clock.now()), sockets = inside.sockets(), "draining");
             clock.sleep_until(times.lag).await;
+            let urls = self.other_urls();
+            tracing::info!(phase = "moving clients", ?urls, sockets = inside.sockets(), "draining");
+            let stay = gateway.move_clients(&urls, times.moving).await;
+            tracing::info!(phase = "moved clients", stay, "draining");
         }
+        tracing::info!(phase = "saving", shards = inside.ownership.shards().len(), "stopping");
         let rooms = match &inside.host {
             Some(host) => host.stop(times.save).await,
             None => StopReport::default(),
@@ -96,8 +107,9 @@ impl Server {
         }
         let mut cut_off = 0;
         if let Some(gateway) = &self.gateway {
+            let farewell = if self.others(Role::Gateway) { Farewell::Elsewhere } else { Farewell::ComeBack };
             let rest = times.end.since(clock.now()).saturating_sub(LAST_STEPS / 2);
-            cut_off = gateway.stop(rest.min(LAST_STEPS)).await;
+            cut_off = gateway.stop(rest.min(LAST_STEPS), farewell).await;
         }
         let released = tokio::select! {
             () = inside.ownership.leave() => true,
@@ -141,6 +153,18 @@ impl Server {
         })
     }
 
+    /// Where clients find the other gateways that serve: sockets' addresses, each once.
+    fn other_urls(&self) -> Vec<String> {
+        let (view, me) = (self.inside.ownership.view(), self.inside.ownership.incarnation());
+        let serves = |member: &&crate::store::Member| {
+            Some(&member.incarnation) != me.as_ref()
+                && member.status == Status::Serving
+                && member.info.roles.iter().any(|name| name == Role::Gateway.name())
+        };
+        let urls = view.members.iter().filter(serves).filter_map(|member| socket_url(&member.info.public_url));
+        urls.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+    }
+
     /// Waits while the room host gives shards away; how many were to move and did not.
     async fn give(&self, until: Mono) -> usize {
         let inside = &self.inside;
@@ -179,16 +203,49 @@ impl Server {
     }
 }
 
+/// The socket's address at a gateway's public URL; `None` if nobody elsewhere can use it ("any address"), so that clients rather try the
+/// address that they have.
+fn socket_url(public: &str) -> Option<String> {
+    let rest = public.strip_prefix("http").or_else(|| public.strip_prefix("ws"))?;
+    let (scheme, place) = rest.split_once("://").filter(|(s, _)| matches!(*s, "" | "s"))?;
+    let (host, path) = place.split_once('/').unwrap_or((place, ""));
+    let any = host.parse::<std::net::SocketAddr>().is_ok_and(|addr| addr.ip().is_unspecified());
+    if host.is_empty() || any {
+        return None;
+    }
+    Some(format!("ws{scheme}://{host}/{}", if path.is_empty() { "ws" } else { path }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn sockets_are_at_public_urls() {
+        for (public, url) in [
+            ("https://play.example", Some("wss://play.example/ws")),
+            ("http://127.0.0.1:7777", Some("ws://127.0.0.1:7777/ws")),
+            ("https://example.org/game/ws", Some("wss://example.org/game/ws")),
+            ("wss://play.example/", Some("wss://play.example/ws")),
+            ("http://0.0.0.0:7777", None),
+            ("http://[::]:7777", None),
+            ("", None),
+            ("https://", None),
+            ("httpx://a", None),
+            ("ftp://a", None),
+        ] {
+            assert_eq!(socket_url(public).as_deref(), url, "{public}");
+        }
+    }
+
+    #[test]
     fn what_does_not_move_can_still_be_saved() {
         let now = Mono(1_000_000_000);
-        for (lag, grace) in [(5_000, 25_000), (0, 25_000), (0, 1_000), (5_000, 3_600_000)] {
+        for (lag, grace, moves) in
+            [(5_000, 25_000, true), (0, 25_000, false), (0, 1_000, true), (0, 1_000, false), (5_000, 3_600_000, true)]
+        {
             let (lag, grace) = (Duration::from_millis(lag), Duration::from_millis(grace));
-            let times = Times::new(now, lag, grace);
+            let times = Times::new(now, lag, grace, moves);
             assert!(
                 now <= times.lag && times.lag < times.give && times.give < times.save && times.save < times.end,
                 "{times:?}"
@@ -198,7 +255,7 @@ mod tests {
                 lag + grace,
                 "nothing takes longer than terminationGracePeriodSeconds allows"
             );
-            assert!(times.save.since(times.give) >= grace / 10, "{times:?}");
+            assert!(times.save.since(times.give.plus(times.moving)) >= grace / 10, "{times:?}");
         }
     }
 }

@@ -197,6 +197,12 @@ pub enum ScheduleCommand {
         /// The file.
         file: PathBuf,
     },
+    /// Make the running node read its file of schedules again. With a mistake in it the running schedules are kept.
+    Reload {
+        /// Print everything as JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// The next occurrences of each schedule of a file.
     Next {
         /// The file.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    ops::{self, ClusterReport, HistoryReport, LedgerReport, ReportError, StatusReport, WorkReport},
+    ops::{self, ClusterReport, HistoryReport, LedgerReport, ReloadReport, ReportError, StatusReport, WorkReport},
     runtime::Clock,
     store::Store,
 };
@@ -160,6 +160,23 @@ fn work_retry(common: &Common, config: &Config, [room, job, key]: [&String; 3]) 
         Ok(_) => Outcome::new(Exit::Good, format!("{room} {job} {key} is due now")),
         // The node ran the command and says no: a problem with the item, not with the command.
         Err(client::Error::Refused { status: 409, text }) => Outcome::new(Exit::Problem, text),
+        Err(error) => Outcome::could_not_run(error),
+    }
+}
+
+/// Makes the running node read its file of schedules again.
+pub(super) fn schedule_reload(common: &Common, config: &Config, json: bool) -> Outcome {
+    let node = match Node::find(common, config) {
+        Ok(node) => node,
+        Err(text) => return Outcome::could_not_run(text),
+    };
+    match node.post("/admin/schedule/reload") {
+        Ok(body) => match parse::<ReloadReport>(&body) {
+            Ok(report) => present(&report, Exit::Good, json, show::reload),
+            Err(text) => Outcome::could_not_run(text),
+        },
+        // The node ran the command and says no: a problem with the file, not with the command.
+        Err(client::Error::Refused { status: 422, text }) => Outcome::new(Exit::Problem, text),
         Err(error) => Outcome::could_not_run(error),
     }
 }

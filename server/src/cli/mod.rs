@@ -22,6 +22,7 @@ pub use args::{
 pub(crate) use cluster::{Said, listen};
 pub use commands::run;
 pub use ready_file::{ReadyFile, write as write_ready_file};
+pub(crate) use schedule::{limits as schedule_limits, text as schedules_text};
 pub(crate) use show::cluster as show_cluster;
 pub(crate) use stores::{is_shared, open as open_store};
 

@@ -1,4 +1,4 @@
-//! `schedule check` and `schedule next`: what a file of schedules will do, before it does it.
+//! `schedule check` and `schedule next`: what a file of schedules will do, before it does it; `schedule reload`: then it does.
 
 use std::path::Path;
 
@@ -19,6 +19,7 @@ pub(super) fn run(common: &Common, command: &ScheduleCommand) -> Outcome {
     };
     let now = Clock::system().wall();
     match command {
+        ScheduleCommand::Reload { json } => super::commands::schedule_reload(common, &config, *json),
         ScheduleCommand::Check { file } => with_book(&config, file, |book| {
             let lines = preview::report(book, now);
             Outcome::new(Exit::Good, lines.join("\n"))
@@ -61,7 +62,8 @@ fn with_book(config: &Config, file: &Path, run: impl FnOnce(&RewardBook) -> Outc
     }
 }
 
-fn limits(config: &Config) -> Limits {
+/// The bounds that schedules take from the configuration.
+pub(crate) fn limits(config: &Config) -> Limits {
     Limits {
         catch_up_limit: config.rewards.catch_up_limit,
         catch_up_max_age: config.rewards.catch_up_max_age,
@@ -71,7 +73,8 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-fn text(file: &Path) -> Result<String, String> {
+/// The text of a file of schedules, of bounded size.
+pub(crate) fn text(file: &Path) -> Result<String, String> {
     let about = std::fs::metadata(file).map_err(|error| error.to_string())?;
     if about.len() > FILE_BYTES {
         return Err(format!("more than {FILE_BYTES} bytes"));

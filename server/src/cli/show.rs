@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::{
-    ops::{ClusterReport, HistoryReport, LedgerReport, RoomReport, StatusReport, WorkReport},
+    ops::{ClusterReport, HistoryReport, LedgerReport, ReloadReport, RoomReport, StatusReport, WorkReport},
     timers::preview::utc_text as time,
 };
 
@@ -43,6 +43,9 @@ pub(super) fn status(report: &StatusReport) -> String {
     }
     if report.rooms.len() > ROOMS {
         line!(out, "  … and {} more", report.rooms.len() - ROOMS);
+    }
+    if let Some(rewards) = report.rewards.as_ref().filter(|_| !report.schedules.is_empty()) {
+        line!(out, "schedules of {}, hash {}", rewards.file.as_deref().unwrap_or("the game"), rewards.hash);
     }
     for schedule in &report.schedules {
         let next = schedule.next.map_or_else(|| "never".to_owned(), time);
@@ -140,6 +143,20 @@ pub(super) fn work(report: &WorkReport) -> String {
     }
     let parked = report.items.iter().filter(|item| item.parked.is_some()).count();
     line!(out, "{} items, {parked} parked", report.items.len() as u64 + report.more);
+    out
+}
+
+pub(super) fn reload(report: &ReloadReport) -> String {
+    let mut out = String::new();
+    for warning in &report.warnings {
+        line!(out, "warning: {warning}");
+    }
+    for (what, ids) in [("changed", &report.changed), ("added", &report.added), ("removed", &report.removed)] {
+        for id in ids {
+            line!(out, "{what} {id}");
+        }
+    }
+    line!(out, "{} was read again (hash {}): {} schedules are as before", report.file, report.hash, report.unchanged);
     out
 }
 

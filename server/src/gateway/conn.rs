@@ -45,8 +45,10 @@ pub(super) enum Note {
     Off { gone: bool },
     /// There is somebody to ask for the seat.
     Route,
-    /// The gateway goes away: close at this moment, and say after how many milliseconds to come back.
-    Restart { at: Mono, retry: u32 },
+    /// The gateway goes away: the client is to move to one of these addresses, after so many milliseconds.
+    Move { urls: Arc<[String]>, after: u32 },
+    /// The gateway goes away: close at this moment, and say after how many milliseconds to come back; without them, to go elsewhere.
+    GoAway { at: Mono, retry: Option<u32> },
 }
 
 /// What the lock protects.

@@ -64,6 +64,7 @@ fn asks(room: RoomId, attempt: u32, shown: (u64, u64)) -> Attach {
         seat: None,
         rejoin: false,
         generation: Generation(0),
+        resumes: 0,
         first: Seq(1),
         shown: (Term(shown.0), Tick(shown.1)),
         table: None,

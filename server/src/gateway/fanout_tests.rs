@@ -50,6 +50,7 @@ fn attach(conn: ConnId) -> Attach {
         seat: None,
         rejoin: false,
         generation: Generation(0),
+        resumes: 0,
         first: Seq(1),
         shown: (Term(0), Tick(0)),
         table: None,

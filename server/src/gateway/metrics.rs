@@ -37,6 +37,9 @@ pub(super) const TERM_SEEN: &str = "tenure_gateway_term_seen_total";
 /// Client messages.
 pub(super) const MESSAGES: &str = "tenure_gateway_messages_total";
 
+/// Clients told to move to another gateway.
+pub(super) const MOVES: &str = "tenure_gateway_moves_total";
+
 /// Handles that are made once.
 #[derive(Clone)]
 pub(super) struct Metrics {
@@ -53,6 +56,7 @@ pub(super) struct Metrics {
     pub(super) between_seconds: Histogram,
     pub(super) between_refused: Counter,
     pub(super) term_seen: Counter,
+    pub(super) moves: Counter,
 }
 
 impl Metrics {
@@ -71,6 +75,7 @@ impl Metrics {
             between_seconds: histogram!(BETWEEN_SECONDS),
             between_refused: counter!(BETWEEN_REFUSED),
             term_seen: counter!(TERM_SEEN),
+            moves: counter!(MOVES),
         }
     }
 }

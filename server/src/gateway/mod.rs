@@ -46,6 +46,7 @@ pub use auth::{AuthConfig, Error as AuthError};
 pub use pages::Assets;
 pub use ring::UnsavedBounds;
 pub use sessions::StoreCalls;
+pub use stop::Farewell;
 
 use crate::{
     config::GatewayConfig,

@@ -116,7 +116,9 @@ struct Task {
     heard: Mono,
     ping_at: Mono,
     login_by: Option<Mono>,
-    restart: Option<(Mono, u32)>,
+    /// The client is to move, and was not told yet: it has no seat.
+    move_to: Option<(Arc<[String]>, u32)>,
+    go_away: Option<(Mono, Option<u32>)>,
     /// When to offer again what the node did not take.
     offer_at: Option<Mono>,
     /// The client wants a snapshot, and the node was not told yet.
@@ -151,7 +153,8 @@ pub(super) async fn serve(site: Arc<Site>, conn: Arc<Conn>, peer: IpAddr, part: 
         heard: now,
         ping_at: now.plus(limits.ping_every),
         login_by: Some(now.plus(limits.login_timeout)),
-        restart: None,
+        move_to: None,
+        go_away: None,
         offer_at: None,
         resync: false,
         timer: None,
@@ -218,7 +221,8 @@ impl Task {
                 self.step(cx, now, |machine, view, out| machine.off(view, gone, out));
             }
             Note::Route => self.step(cx, now, |machine, view, _| machine.route(view)),
-            Note::Restart { at, retry } => self.restart = Some((at, retry)),
+            Note::Move { urls, after } => self.move_to = Some((urls, after)),
+            Note::GoAway { at, retry } => self.go_away = Some((at, retry)),
         }
     }
 
@@ -303,9 +307,12 @@ impl Task {
             self.ping_at = now.plus(limits.ping_every);
             self.conn.lock().out.ping();
         }
-        if let Some((_, retry)) = self.restart.filter(|(at, _)| now >= *at) {
-            self.restart = None;
-            self.step(cx, now, |machine, _, out| machine.restart(retry, out));
+        if let Some((urls, after)) = self.move_to.take_if(|_| self.machine.is_seated()) {
+            self.site.metrics.moves.increment(1);
+            self.step(cx, now, |machine, _, out| machine.move_to(&urls, after, out));
+        }
+        if let Some((_, retry)) = self.go_away.take_if(|(at, _)| now >= *at) {
+            self.step(cx, now, |machine, _, out| machine.go_away(retry, out));
         }
         if self.conn.lock().out.closes_at().is_some_and(|at| now >= at) {
             self.slow(cx, now);
@@ -353,9 +360,9 @@ impl Task {
             let inner = self.conn.lock();
             (inner.out.closes_at(), inner.out.asked().map(|at| at.plus(SNAPSHOT_TIME)))
         };
-        let restart = self.restart.map(|(at, _)| at);
+        let go_away = self.go_away.map(|(at, _)| at);
         let idle = Some(self.heard.plus(limits.idle_timeout));
-        [Some(self.ping_at), idle, self.login_by, self.machine.deadline(), restart, self.offer_at, slow, asked]
+        [Some(self.ping_at), idle, self.login_by, self.machine.deadline(), go_away, self.offer_at, slow, asked]
             .into_iter()
             .flatten()
             .min()

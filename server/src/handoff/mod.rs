@@ -1,5 +1,7 @@
-//! Shards move between nodes (`docs/handoff.md`): the rules in `state/`, and the drivers that do the I/O around them: `driver.rs` reads what comes
-//! and decides what begins, `leaving.rs` gives one shard away, `coming.rs` makes ready what is offered.
+//! Shards move between nodes: the rules in `state/`, and the drivers that do the I/O around them: `driver.rs` reads what comes and decides what
+//! begins, `leaving.rs` gives one shard away, `coming.rs` makes ready what is offered.
+//!
+#![doc = include_str!("../../../docs/handoff.md")]
 
 mod coming;
 mod driver;

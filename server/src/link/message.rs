@@ -105,6 +105,10 @@ pub struct Attach {
     pub rejoin: bool,
     /// Newest attachment of the seat that the sender knows; the new one is above it. 0 for none.
     pub generation: Generation,
+    /// Of a resume: the client's count of its resumes of the seat, so that one that waited on a link does not take the seat from a later one;
+    /// 0 if the client joins or does not count. Of a rejoin: the count of the attach that its socket has the seat by; of one without, the
+    /// number that the attachment had then.
+    pub resumes: u32,
     /// First message number that the sender still has (H4).
     pub first: Seq,
     /// Newest (term, tick) that was shown (H7).

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tenure_shared::{PlayerId, RoomId};
 
 use super::{
-    ReportError,
+    ReloadError, ReportError,
     access::{self, Refusal},
     check_history, list_work, retry_work,
     server::Shared,
@@ -77,7 +77,10 @@ pub(super) async fn answer(shared: &Shared, request: &Request<Incoming>) -> Answ
             shared.source.drain();
             json(StatusCode::OK, &Done { done: true })
         }
-        (_, "/live" | "/ready" | "/admin/work/retry" | "/admin/drain") => bare(StatusCode::METHOD_NOT_ALLOWED),
+        (false, "/admin/schedule/reload") if method == Method::POST => reload(shared).await,
+        (_, "/live" | "/ready" | "/admin/work/retry" | "/admin/drain" | "/admin/schedule/reload") => {
+            bare(StatusCode::METHOD_NOT_ALLOWED)
+        }
         (false, path) if known.contains(&path) => bare(StatusCode::METHOD_NOT_ALLOWED),
         _ => error(StatusCode::NOT_FOUND, "no such page; see /admin"),
     }
@@ -108,6 +111,14 @@ async fn retry(shared: &Shared, query: &Query<'_>) -> Answer {
     let id = WorkId { room, job: job.into(), key: key.into() };
     let fence = shared.source.fence(shard);
     report(retry_work(shared.source.store(), shard, fence, &id).await.map(|()| Done { done: true }))
+}
+
+async fn reload(shared: &Shared) -> Answer {
+    match shared.source.reload().await {
+        Ok(done) => json(StatusCode::OK, &done),
+        Err(failure @ ReloadError::Mistakes(_)) => error(StatusCode::UNPROCESSABLE_ENTITY, &failure.to_string()),
+        Err(failure) => error(StatusCode::CONFLICT, &failure.to_string()),
+    }
 }
 
 /// The answer to a change.

@@ -9,6 +9,7 @@ mod history;
 mod http;
 mod ledger;
 mod probe;
+mod reload;
 mod server;
 mod source;
 mod work;
@@ -17,6 +18,9 @@ pub use cluster::{ClusterReport, MOVES_KEPT, MemberReport, MoveReport, Moves, Ow
 pub use history::{HistoryReport, check_history};
 pub use ledger::{LedgerLine, LedgerReport, show_ledger};
 pub use probe::Probe;
+pub use reload::{ReloadError, ReloadReport, hash_text};
 pub use server::{AdminParts, start};
-pub use source::{Addresses, Counts, Readiness, RoomReport, ScheduleReport, ShardReport, Source, StatusReport};
+pub use source::{
+    Addresses, Counts, Readiness, RewardsReport, RoomReport, ScheduleReport, ShardReport, Source, StatusReport,
+};
 pub use work::{ReportError, WorkLine, WorkReport, list_work, retry_work};

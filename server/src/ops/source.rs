@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use tenure_shared::{RoomId, ShardId, Term, Tick};
 
-use super::ClusterReport;
+use super::{ClusterReport, ReloadError, ReloadReport};
 use crate::{
     runtime::Wall,
-    store::{Fence, Store},
+    store::{BoxFuture, Fence, Store},
     telemetry::Event,
 };
 
@@ -28,6 +28,8 @@ pub trait Source: Send + Sync + 'static {
     fn cluster(&self) -> ClusterReport;
     /// Begins the node's end: its shards move, then it stops, as after SIGTERM. Repeating it changes nothing.
     fn drain(&self);
+    /// Reads the file of schedules again. With any mistake in it the running schedules are kept. Cancel-safe: it is done whole or not at all.
+    fn reload(&self) -> BoxFuture<'_, Result<ReloadReport, ReloadError>>;
 }
 
 /// Whether the node should get new sockets, and if not, why.
@@ -141,6 +143,15 @@ pub struct ScheduleReport {
     pub next: Option<Wall>,
 }
 
+/// The file of schedules that a node goes by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RewardsReport {
+    /// Its name; `None` when the game brings its own.
+    pub file: Option<String>,
+    /// Of its text: nodes with the same one run the same file.
+    pub hash: String,
+}
+
 /// The state of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusReport {
@@ -171,6 +182,9 @@ pub struct StatusReport {
     pub shards: Vec<ShardReport>,
     /// Rooms, busiest first; at most some hundred, the sums have them all.
     pub rooms: Vec<RoomReport>,
+    /// The file of schedules.
+    #[serde(default)]
+    pub rewards: Option<RewardsReport>,
     /// Schedules, next one first.
     pub schedules: Vec<ScheduleReport>,
     /// The last events, newest first.

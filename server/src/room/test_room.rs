@@ -141,12 +141,12 @@ impl TestRoom {
             seat: client.seat.filter(|_| resume),
             rejoin: false,
             generation: tenure_shared::Generation(0),
+            resumes: 0,
             first: client.first(),
             shown: client.shown,
             table: None,
         };
-        let attached = self.world.attach(&attach)?;
-        client.attached(&attached);
+        client.attached(&self.world.attach(&attach)?);
         let again = self.clients[seat.0].resend();
         self.give_inputs(seat, again);
         let messages = self.world.take_messages();

@@ -72,6 +72,7 @@ metrics! {
     Histogram "tenure_gateway_between_owners_seconds" [] "How long seats were between owners, until the next one took them up.";
     Counter "tenure_gateway_between_owners_refused_total" [] "Messages of clients refused while their seat was between owners; the client was told.";
     Counter "tenure_gateway_term_seen_total" [] "Nodes told that a higher term of a shard was seen than the one they serve for.";
+    Counter "tenure_gateway_moves_total" [] "Clients told to take their seats at another gateway, since this one goes away.";
 
     Gauge "tenure_link_open" ["side"] "Links between processes that are open; `side` says which end is here: gateway or node.";
     Counter "tenure_link_messages_total" ["side", "direction"] "Messages over links, pings included on the way in.";
@@ -118,9 +119,15 @@ metrics! {
     Gauge "tenure_members" ["status"] "Members of the cluster that this node knows, by status.";
     Gauge "tenure_shards_held" [] "Shards that this node holds.";
     Gauge "tenure_shards_ownerless" [] "Shards without an owner among the members, as this node knows.";
-    Histogram "tenure_shard_give_seconds" [] "Time in which the rooms of a shard that is given away stood still here, until it was released.";
+    Histogram "tenure_shard_give_seconds" [] "The same as `tenure_handoff_still_seconds` where no handoff drives moves, as in tests of the room host alone.";
     Counter "tenure_shard_gives_total" [] "Shards that this node gave to others.";
     Counter "tenure_shard_takeovers_total" [] "Shards that this node took over from members that were gone.";
+    Counter "tenure_handoffs_total" ["outcome"] "Attempts to hand a shard over, by how they ended: moved, doubt, refused, late, unreachable, not_ready, differs.";
+    Gauge "tenure_handoffs_moving" [] "Shards that this node is giving away now.";
+    Histogram "tenure_handoff_step_seconds" ["step"] "Time of each step at the source: offer, freeze, prepare, transfer.";
+    Histogram "tenure_handoff_still_seconds" [] "Time in which the rooms of a shard stood still at the source, from the freeze to the end of the attempt.";
+    Histogram "tenure_handoff_prepare_seconds" [] "Time in which the target read a package's rooms and made their worlds, or could not.";
+    Counter "tenure_handoff_strays_total" [] "Messages about moves that were for another life of this node: ignored.";
     Counter "tenure_store_forgot_total" [] "Times that this node found that the store had forgotten what it had acknowledged.";
     Counter "tenure_terms_seen_total" [] "Times that somebody had seen a higher term of a shard than this node sent.";
 
@@ -128,4 +135,8 @@ metrics! {
     Histogram "tenure_work_late_seconds" ["kind"] "How long after its due time an item was handed to its room.";
     Counter "tenure_grants_total" ["outcome"] "Answers of ledgers to grants.";
     Counter "tenure_occurrences_dropped_total" [] "Missed occurrences of schedules that are not run, by `catch_up`.";
+    Gauge "tenure_work_overdue" [] "Work items that are due on this node and not yet with their room.";
+    Gauge "tenure_outbox_entries" [] "Grants that are decided and wait for their ledgers.";
+    Counter "tenure_schedule_reloads_total" ["outcome"] "Times that the file of schedules was read again: done, or refused for its mistakes.";
+    Gauge "tenure_schedules_hash" [] "Of the file of schedules, as a number: nodes that run different files differ in it.";
 }

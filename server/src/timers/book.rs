@@ -40,6 +40,7 @@ impl Default for Limits {
 pub struct RewardBook {
     schedules: BTreeMap<Arc<str>, Arc<Schedule>>,
     warnings: Vec<String>,
+    hash: u64,
 }
 
 /// What a reload does to each id. A schedule that is switched off counts as not there.
@@ -76,7 +77,7 @@ impl RewardBook {
     pub fn parse_with(file: &str, text: &str, limits: &Limits) -> Result<Self, Vec<Diagnostic>> {
         let (schedules, warnings) = read::file(file, text, limits)?;
         let schedules = schedules.into_iter().map(|schedule| (schedule.id.clone(), Arc::new(schedule))).collect();
-        Ok(Self { schedules, warnings })
+        Ok(Self { schedules, warnings, hash: xxhash_rust::xxh3::xxh3_64(text.as_bytes()) })
     }
 
     /// The schedules that are for a room and not switched off, in the order of their ids.
@@ -109,6 +110,11 @@ impl RewardBook {
         &self.warnings
     }
 
+    /// Of the text that was read: nodes with the same one run the same file. 0 without a text.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
     /// What changes when this book is replaced by `next`.
     pub fn diff(&self, next: &RewardBook) -> BookDiff {
         let mut diff = BookDiff::default();
@@ -123,5 +129,12 @@ impl RewardBook {
         let gone = |old: &&Arc<Schedule>| next.schedules.get(&old.id).is_none_or(|new| new.disabled);
         diff.removed = self.live().filter(gone).map(|old| old.id.clone()).collect();
         diff
+    }
+}
+
+impl BookDiff {
+    /// Whether every schedule stays as it is.
+    pub fn is_nothing(&self) -> bool {
+        self.changed.is_empty() && self.added.is_empty() && self.removed.is_empty()
     }
 }

@@ -8,6 +8,7 @@
 mod book;
 mod catch_up;
 mod cron;
+mod live;
 mod pattern;
 pub mod preview;
 mod read;
@@ -19,6 +20,7 @@ mod zone;
 pub use book::{BookDiff, Limits, RewardBook};
 pub use catch_up::{CatchUp, GRACE, MAX_CATCH_UP, MAX_COUNTED};
 pub use cron::{Cron, CronError, DstRule};
+pub use live::LiveBook;
 pub use pattern::RoomPattern;
 pub use schedule::{CatchUpPolicy, GRID_ANCHOR, Schedule, Trigger};
 pub use window::Window;

@@ -178,20 +178,10 @@ impl Schedule {
         Wall(scheduled_for.0.saturating_add(self.delay(room)))
     }
 
-    /// The moment whose occurrences are due in a room at `now`: earlier by the room's delay. Give it to `catch_up` and
-    /// `after_reload` as their `now`, or an occurrence that still waits for its delay counts as missed.
+    /// The moment whose occurrences are due in a room at `now`: earlier by the room's delay. Give it to `catch_up`
+    /// as its `now`, or an occurrence that still waits for its delay counts as missed.
     pub fn undelayed(&self, now: Wall, room: &RoomId) -> Wall {
         Wall(now.0.saturating_sub(self.delay(room)))
-    }
-
-    /// What a changed schedule has pending after a reload: one that is due already stays, whatever the new text says;
-    /// any other is replaced by the first occurrence of the new text after `now` and after `decided`, the last one that
-    /// was decided.
-    pub fn after_reload(&self, pending: Option<Wall>, decided: Option<Wall>, now: Wall) -> Option<Wall> {
-        match pending.filter(|pending| *pending <= now) {
-            Some(pending) => Some(pending),
-            None => self.next_after(decided.map_or(now, |decided| decided.max(now))),
-        }
     }
 
     /// The job name of its work items: `schedule/<id>`.

@@ -114,7 +114,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         first: u64,
     ) -> Result<Joined, String> {
         let shown = (Term(shown.0), Tick(shown.1));
-        self.send(ClientMessage::Resume { id: 2, room: room.clone(), session, shown, first: Seq(first) }).await;
+        self.send(ClientMessage::Resume { id: 2, room: room.clone(), session, shown, first: Seq(first), resumes: 0 })
+            .await;
         self.joined().await
     }
 

@@ -216,6 +216,7 @@ impl FakeNode {
         let (term, tick, owed, follows) = (Term(state.term), Tick(state.tick), Seq(state.owed), state.follows);
         let restored = state.restored.map(|(term, tick)| (Term(term), Tick(tick)));
         let (hash, table) = (state.hash, state.table.clone().filter(|_| attach.table != Some(state.hash)));
+        let links = state.downlinks.clone();
         let seats = state.rooms.entry(room.clone()).or_default();
         if seats.full && !seats.seats.contains_key(&player) {
             return refuse(ErrorCode::RoomFull);
@@ -226,7 +227,11 @@ impl FakeNode {
             Some(seat) => {
                 if seat.connected {
                     let (code, reason) = (CloseCode::Superseded, "another socket took this seat".to_owned());
-                    out.push(ToGateway::Close { conn: seat.conn, code, reason });
+                    let close = ToGateway::Close { conn: seat.conn, code, reason };
+                    match links.get(&seat.link).filter(|_| seat.link != link) {
+                        Some(other) => other.send(close).expect("taken"),
+                        None => out.push(close),
+                    }
                 }
                 seat.generation = Generation(seat.generation.max(generation).0 + 1);
                 (seat.conn, seat.connected, seat.link) = (conn, true, link);

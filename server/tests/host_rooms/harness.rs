@@ -16,10 +16,11 @@ use tenure::{
         Uplink,
     },
     ownership::{Options, Ownership, Times},
+    plugin::RoomKind,
     room::host::{HostConfig, HostParts, RoomHost},
     runtime::{Clock, Rng, Shutdown, Tasks, mailbox::Refused},
     store::{self, Backend, BoxFuture, Command, Embedded, MemberInfo, Memory, Stamped, Store, model::Rules},
-    timers::RewardBook,
+    timers::{LiveBook, RewardBook},
 };
 use tenure_shared::{Generation, PlayerId, RoomId, SeatId, Seq, Term, Tick};
 
@@ -97,6 +98,11 @@ impl World {
 
     /// One of several nodes, with a weather of its own. Links to it would go to its name.
     pub async fn named(&self, name: &str, weather: &Arc<Weather>) -> Node {
+        self.with_kind(name, weather, lab::kind(&self.views, &self.outside)).await
+    }
+
+    /// The same with another build of the game.
+    pub async fn with_kind(&self, name: &str, weather: &Arc<Weather>, kind: Arc<RoomKind>) -> Node {
         let tasks = Tasks::new(Shutdown::new());
         let rng = Rng::from_entropy();
         let dead = Arc::<AtomicBool>::default();
@@ -104,14 +110,15 @@ impl World {
         let ownership = own_as(name, &store, &self.clock, &tasks, &rng).await;
         let killed = Arc::new(Mutex::new(None));
         let kill = killed.clone();
+        let book = LiveBook::from(self.book.clone());
         let host = RoomHost::start(HostParts {
-            kinds: vec![lab::kind(&self.views, &self.outside)],
+            kinds: vec![kind],
             store: store.clone(),
             ownership: ownership.clone(),
             clock: self.clock.clone(),
             rng,
             config: self.config.clone(),
-            book: self.book.clone(),
+            book: book.clone(),
             tasks: tasks.clone(),
             executor: None,
             kill: Box::new(move |room| *kill.lock().expect("killed") = Some(room.to_owned())),
@@ -119,6 +126,7 @@ impl World {
         .expect("threads");
         host.ready().await;
         Node {
+            book,
             clock: self.clock.clone(),
             host,
             ownership,
@@ -192,10 +200,12 @@ pub fn until(clock: &Clock, what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 pub struct Node {
+    /// What its rooms go by.
+    pub book: LiveBook,
     clock: Clock,
     pub host: RoomHost,
     pub ownership: Ownership,
-    tasks: Tasks,
+    pub tasks: Tasks,
     pub killed: Arc<Mutex<Option<String>>>,
     store: Store,
     dead: Arc<AtomicBool>,
@@ -372,6 +382,7 @@ pub fn attach(conn: ConnId, room: &RoomId, player: &str) -> Attach {
         seat: None,
         rejoin: false,
         generation: Generation(0),
+        resumes: 0,
         first: Seq(1),
         shown: (Term(0), Tick(0)),
         table: None,

@@ -101,14 +101,23 @@ pub struct Outside {
 
 /// The kind `lab`, 50 ticks a second.
 pub fn kind(views: &Views, outside: &Arc<Outside>) -> Arc<RoomKind> {
-    let (views, outside) = (views.clone(), outside.clone());
-    RoomKind::new("lab", move |room: &mut RoomBuilder| build(room, &views, &outside)).expect("a valid game")
+    build_of(views, outside, 1)
 }
 
-fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>) {
+/// The same in a build whose book has this version.
+pub fn build_of(views: &Views, outside: &Arc<Outside>, version: u32) -> Arc<RoomKind> {
+    let (views, outside) = (views.clone(), outside.clone());
+    let build = move |room: &mut RoomBuilder| build(room, &views, &outside, version);
+    RoomKind::new("lab", build).expect("a valid game")
+}
+
+fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>, version: u32) {
     let more = outside.more_grace.load(std::sync::atomic::Ordering::SeqCst);
     room.tick_rate(50).max_seats(4).reconnect_grace(Duration::from_secs(3 + more));
-    room.resource::<Book>("book").persisted();
+    let book = room.resource::<Book>("book").persisted().version(version);
+    if version > 1 {
+        let _book = book.migrate_from(1, |book: Book| book);
+    }
     room.component::<Thing>("thing").persisted();
     room.message::<Say>("say");
     room.startup(|mut commands: Commands, mut book: ResMut<Book>| {

@@ -12,6 +12,7 @@
 mod crash;
 mod faults;
 mod frozen;
+mod handoffs;
 mod handover;
 mod harness;
 mod lab;
@@ -19,6 +20,7 @@ mod lifecycle;
 mod links;
 mod lobby;
 mod moves;
+mod net;
 mod owed;
 mod player;
 mod refusals;

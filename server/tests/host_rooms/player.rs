@@ -135,6 +135,7 @@ impl Player {
             seat: Some(self.seat()),
             rejoin: true,
             generation: self.socket.attached.generation,
+            resumes: 0,
             first: Seq(saved + 1),
             shown,
             ..attach(self.conn, &self.room, &self.name)

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use tenure::timers::RewardBook;
 use tenure_shared::PlayerId;
 
 use crate::harness::{SHARDS, World, room};
@@ -84,4 +85,50 @@ async fn a_dormant_room_keeps_what_matters_there_and_wakes_for_it() {
     world.pass(Duration::from_millis(2_500));
     assert!(paid(&world).await >= before + 2, "its work wakes it");
     world.until("and it sleeps again", || node.host.status().rooms == 0);
+}
+
+/// C17: the file is read anew while rooms run, and the room goes to a node that has the old one: what is in both goes on without a gap, each
+/// schedule has one occurrence to come, nothing is paid twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_and_a_move_between_two_files_pay_each_occurrence_once() {
+    let world = World::new().schedules(BOOK);
+    let ann = PlayerId::new("ann").unwrap();
+    let renamed = BOOK.replace("id = \"here\"\nevery = \"1s\"", "id = \"renamed\"\nevery = \"2s\"");
+    let renamed = || RewardBook::parse("rewards.toml", &renamed).expect("valid");
+    let jobs = || async {
+        let items = world.store.work(room("a").shard(SHARDS), None, 100).await.unwrap();
+        items.iter().map(|item| item.id.job.to_string()).collect::<Vec<_>>()
+    };
+    for _ in 0..2 {
+        // The file of this node is the old one when it starts.
+        let node = world.node().await;
+        let gateway = node.gateway();
+        gateway.join(&room("a"), "ann");
+        world.pass(Duration::from_millis(1_200));
+        assert_eq!(jobs().await, ["schedule/here", "schedule/second"]);
+        let same = node.book.replace(RewardBook::parse("rewards.toml", BOOK).expect("valid"));
+        assert!(same.is_nothing() && same.unchanged.len() == 2);
+        let diff = node.book.replace(renamed());
+        assert_eq!((&*diff.added[0], &*diff.removed[0], &*diff.unchanged[0]), ("renamed", "here", "second"));
+        let end = world.clock.now().plus(Duration::from_secs(30));
+        while jobs().await != ["schedule/renamed", "schedule/second"] {
+            assert!(world.clock.now() < end, "{:?}", jobs().await);
+        }
+        world.pass(Duration::from_millis(2_100));
+        assert_eq!(jobs().await, ["schedule/renamed", "schedule/second"], "one live occurrence per schedule");
+        assert!(node.stop().await.is_clean());
+    }
+    let lines = world.store.ledger(&ann, 1_000).await.unwrap();
+    let times = |source: &str| -> Vec<u64> {
+        let of = lines.iter().rev().filter(|line| &*line.source == source);
+        of.map(|line| line.scheduled_for.expect("scheduled").0 / 1_000_000).collect()
+    };
+    let second = times("second");
+    assert!(second.len() >= 6, "{second:?}");
+    assert_eq!(second, (second[0]..second[0] + second.len() as u64).collect::<Vec<_>>(), "untouched by all of it");
+    for source in ["here", "renamed"] {
+        let times = times(source);
+        assert!(!times.is_empty(), "{source}");
+        assert_eq!(times.iter().collect::<BTreeSet<_>>().len(), times.len(), "{source}: none twice");
+    }
 }

@@ -93,7 +93,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn a_hello_with_any_fault_is_survived(at in 0_usize..70, byte in any::<u8>()) {
-        let mut hello = crate::raw::hello(GATEWAY, 1, false, 7);
+        let mut hello = crate::raw::hello(GATEWAY, tenure::link::net::PROTOCOL, false, 7);
         let place = at % hello.len();
         hello[place] = byte;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

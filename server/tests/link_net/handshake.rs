@@ -122,9 +122,9 @@ async fn another_version_is_refused_naming_both() {
     let _uplink = client(&Site::of_gateway(common("g")), near, &Peer::local("node"), Arc::new(gateway.clone()));
     // What another version says behind its number is not looked at.
     let mut raw = Raw(far);
-    raw.send(&[0x93, 1, 2, 0xc0]).await;
+    raw.send(&[0x93, 1, 3, 0xc0]).await;
     until("refused", || gateway.broken().len() == 1).await;
-    assert_eq!(gateway.broken()[0], "the peer speaks version 2 of the link protocol, this process version 1");
+    assert_eq!(gateway.broken()[0], "the peer speaks version 3 of the link protocol, this process version 2");
 }
 
 /// A node with the secret, and the bare other end of its stream.
@@ -139,7 +139,7 @@ fn node_with_secret() -> (FakeNode, Raw<DuplexStream>) {
 #[tokio::test]
 async fn the_handshake_is_as_documented() {
     let (node, mut raw) = node_with_secret();
-    raw.send(&hello(GATEWAY, 1, true, 7)).await;
+    raw.send(&hello(GATEWAY, tenure::link::net::PROTOCOL, true, 7)).await;
     let theirs = nonce_of(&raw.receive().await.expect("a hello"));
     raw.send(&proof(&mac(SECRET, GATEWAY, ("raw", &NONCE), ("n", &theirs)))).await;
     let answer = raw.receive().await.expect("its proof");
@@ -152,7 +152,7 @@ async fn no_proof_is_given_to_who_has_none() {
     // A wrong secret, the role of the other, a replay over other nonces, too short a proof, none at all.
     for case in 0..5 {
         let (node, mut raw) = node_with_secret();
-        raw.send(&hello(GATEWAY, 1, true, 7)).await;
+        raw.send(&hello(GATEWAY, tenure::link::net::PROTOCOL, true, 7)).await;
         let theirs = nonce_of(&raw.receive().await.expect("a hello"));
         let good = mac(SECRET, GATEWAY, ("raw", &NONCE), ("n", &theirs));
         let sent = match case {
@@ -184,7 +184,7 @@ async fn a_false_node_is_refused() {
     let common = Common { secret: secret(SECRET), ..common("g") };
     let _uplink = client(&Site::of_gateway(common), near, &Peer::local("node"), Arc::new(gateway.clone()));
     let mut raw = Raw(far);
-    raw.send(&hello(NODE, 1, true, 7)).await;
+    raw.send(&hello(NODE, tenure::link::net::PROTOCOL, true, 7)).await;
     raw.receive().await.expect("a hello");
     let theirs = raw.receive().await.expect("its proof");
     // All that it has: the gateway's own proof.
@@ -205,7 +205,7 @@ async fn links_and_handshakes_are_bounded() {
     // The only place for a handshake is taken.
     let mut second = Raw(TcpStream::connect(&*address).await.expect("it listens"));
     second.expect_end().await;
-    silent.send(&hello(GATEWAY, 1, false, 7)).await;
+    silent.send(&hello(GATEWAY, tenure::link::net::PROTOCOL, false, 7)).await;
     until("linked", || node.links() == 1).await;
     // And now the only place for a link.
     let gateway = FakeGateway::default();

@@ -190,6 +190,7 @@ fn attach() -> Attach {
         seat: None,
         rejoin: true,
         generation: Generation(0),
+        resumes: 0,
         first: Seq(1),
         shown: (Term(0), Tick(0)),
         table: None,

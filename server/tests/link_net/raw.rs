@@ -1,6 +1,7 @@
 //! The other end of a link, byte by byte.
 
 use ring::hmac;
+use tenure::link::net::PROTOCOL;
 use tenure_shared::msgpack::{array_head, bin, text, uint};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
@@ -36,7 +37,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
 
     /// A handshake without a secret; the peer must be able to write its hello before it reads.
     pub(crate) async fn greet(&mut self, role: u8) {
-        self.send(&hello(role, 1, false, 7)).await;
+        self.send(&hello(role, PROTOCOL, false, 7)).await;
         self.receive().await.expect("a hello");
     }
 }
@@ -65,7 +66,7 @@ pub(crate) fn proof(mac: &[u8]) -> Vec<u8> {
 /// As `docs/links.md` says it: signed by `role`, for two peers of cluster 7.
 pub(crate) fn mac(secret: &[u8], role: u8, gateway: (&str, &[u8]), node: (&str, &[u8])) -> Vec<u8> {
     let mut all = b"tenure link".to_vec();
-    all.extend_from_slice(&1_u32.to_be_bytes());
+    all.extend_from_slice(&PROTOCOL.to_be_bytes());
     all.push(role);
     for (name, nonce) in [gateway, node] {
         all.extend_from_slice(nonce);

@@ -163,17 +163,3 @@ fn jitter_spreads_rooms_and_stays_with_a_room() {
     let over = skip.catch_up_pending(pending, skip.undelayed(due, &late));
     assert_eq!((over.run, over.next), (vec![pending], Some(wall("2026-06-05T04:00:00Z"))));
 }
-
-#[test]
-fn a_reload_keeps_what_is_due_and_replaces_what_is_not() {
-    let new = schedule("cron = \"15 * * * *\"");
-    let now = wall("2026-06-05T12:30:00Z");
-    let at = |text: &str| Some(wall(text));
-    let (early, later) = (at("2026-06-05T12:00:00Z"), at("2026-06-05T13:00:00Z"));
-    assert_eq!(new.after_reload(early, None, now), early, "due already");
-    assert_eq!(new.after_reload(later, early, now), at("2026-06-05T13:15:00Z"));
-    assert_eq!(new.after_reload(None, None, now), at("2026-06-05T13:15:00Z"));
-    // After a step back of the clock what was decided is not decided again.
-    let decided = at("2026-06-05T15:15:00Z");
-    assert_eq!(new.after_reload(at("2026-06-05T16:00:00Z"), decided, now), at("2026-06-05T16:15:00Z"));
-}

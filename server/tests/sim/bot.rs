@@ -45,6 +45,9 @@ struct Inner {
     /// The socket has had the seat: it only follows the room.
     rejoin: bool,
     generation: Generation,
+    /// The client's count of its resumes, and the one by which this socket has the seat.
+    resumes: u32,
+    had_by: u32,
     kind: u16,
     shown: (Term, Tick),
     /// What was said from seats that are over, and from the one that it has.
@@ -55,7 +58,7 @@ struct Inner {
     said: usize,
     wanted: usize,
     last_heard: Mono,
-    /// Questions of former sockets, to resume the seat, that may still be on their way: rooms cannot tell that they are older.
+    /// Questions of former sockets, to join, that may still be on their way: rooms cannot tell that they are older.
     late: usize,
     /// So many of them for this socket.
     asked: usize,
@@ -84,6 +87,8 @@ impl Bot {
             seat: None,
             rejoin: false,
             generation: Generation(0),
+            resumes: 0,
+            had_by: 0,
             kind: 0,
             shown: (Term(0), Tick(0)),
             ended: Vec::new(),
@@ -158,6 +163,7 @@ impl Bot {
     fn resume(&self, inner: &mut Inner) {
         inner.conn = ConnId(inner.conn.0 + 1);
         inner.rejoin = false;
+        inner.resumes += 1;
         inner.late += std::mem::take(&mut inner.asked);
         self.later(inner);
     }
@@ -165,7 +171,7 @@ impl Bot {
     /// The seat cannot be resumed: the client joins anew. What it does not know to be saved may or may not have been applied.
     fn seat_is_over(&self, inner: &mut Inner) {
         self.net.log(&format!("{} has no seat, saved {} of {}", self.player, inner.life.saved, inner.life.last()));
-        inner.seat = None;
+        (inner.seat, inner.resumes) = (None, 0);
         inner.ended.push(std::mem::take(&mut inner.life));
         self.later(inner);
     }
@@ -234,13 +240,14 @@ impl Bot {
             seat: inner.seat,
             rejoin: inner.rejoin,
             generation: if inner.rejoin { inner.generation } else { Generation(0) },
+            resumes: if inner.rejoin { inner.had_by } else { inner.seat.map_or(0, |_| inner.resumes) },
             first: Seq(if inner.seat.is_some() { inner.life.saved + 1 } else { 1 }),
             shown: if inner.seat.is_some() { inner.shown } else { (Term(0), Tick(0)) },
             table: None,
         };
         if link.send(ToNode::Attach(attach)) {
             inner.at = At::Asking((link.node, link.life), now);
-            inner.asked += usize::from(!inner.rejoin);
+            inner.asked += usize::from(!inner.rejoin && inner.seat.is_none());
         } else {
             self.later(inner);
         }
@@ -322,6 +329,10 @@ impl Bot {
                         life.saved,
                         life.last()
                     ));
+                }
+                if !inner.rejoin {
+                    inner.had_by = if inner.seat.is_some() { inner.resumes } else { attached.generation.0 };
+                    inner.resumes = inner.resumes.max(attached.generation.0);
                 }
                 (inner.seat, inner.rejoin) = (Some(attached.seat), true);
                 inner.generation = attached.generation;

@@ -16,7 +16,7 @@ use tenure::{
     room::host::{Activity, Busy, Executor, HostConfig, HostParts, Next, RoomHost, Wake},
     runtime::{Shutdown, Tasks, mailbox::Refused},
     store::MemberInfo,
-    timers::RewardBook,
+    timers::LiveBook,
 };
 use tokio::sync::{Notify, mpsc};
 
@@ -163,7 +163,7 @@ impl Node {
             clock: clock.clone(),
             rng,
             config: config(),
-            book: Arc::new(RewardBook::empty()),
+            book: LiveBook::default(),
             tasks: tasks.clone(),
             executor: Some(Arc::new(executor)),
             kill: Box::new(|room: &str| eprintln!("{room} hangs")),

@@ -110,6 +110,7 @@ impl Player {
                 session: &old.session,
                 shown: self.shown,
                 first: Seq(first),
+                resumes: old.generation.0 + 1,
             })
             .await;
         player.kept = self.kept;

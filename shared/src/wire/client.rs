@@ -54,13 +54,16 @@ fn decode<'a>(reader: &mut Reader<'a>, bounds: Bounds) -> Result<ClientMessage<'
             ClientMessage::Join { id: f.request()?, room: f.room()?, options: f.value("options")? }
         }
         5 => {
-            expect("resume", 6)?;
+            // Clients of earlier builds do not count.
+            let counts = count != 6;
+            expect("resume", 6 + usize::from(counts))?;
             ClientMessage::Resume {
                 id: f.request()?,
                 room: f.room()?,
                 session: f.token("session")?,
                 shown: f.term_tick()?,
                 first: f.seq("first")?,
+                resumes: if counts { f.u32("resumes")? } else { 0 },
             }
         }
         6 => {
@@ -121,13 +124,16 @@ impl ClientMessage<'_> {
                 text(out, room.as_str());
                 out.extend_from_slice(options);
             }
-            ClientMessage::Resume { id, room, session, shown: (term, tick), first } => {
-                head(out, 5, 6);
+            ClientMessage::Resume { id, room, session, shown: (term, tick), first, resumes } => {
+                head(out, 5, 6 + usize::from(*resumes > 0));
                 uint(out, u64::from(*id));
                 text(out, room.as_str());
                 text(out, session);
                 for n in [term.0, tick.0, first.0] {
                     uint(out, n);
+                }
+                if *resumes > 0 {
+                    uint(out, u64::from(*resumes));
                 }
             }
             ClientMessage::Leave { id } => {

@@ -43,7 +43,25 @@ pub(crate) fn client_messages() -> Vec<(&'static str, ClientMessage<'static>)> {
         ("join", ClientMessage::Join { id: 200, room: room(), options: &[0xc0] }),
         (
             "resume",
-            ClientMessage::Resume { id: 70_000, room: room(), session, shown: (TERM, Tick(90_000)), first: Seq(17) },
+            ClientMessage::Resume {
+                id: 70_000,
+                room: room(),
+                session,
+                shown: (TERM, Tick(90_000)),
+                first: Seq(17),
+                resumes: 3,
+            },
+        ),
+        (
+            "resume of a client that does not count",
+            ClientMessage::Resume {
+                id: 70_000,
+                room: room(),
+                session,
+                shown: (TERM, Tick(90_000)),
+                first: Seq(17),
+                resumes: 0,
+            },
         ),
         (
             "resume with the largest numbers",
@@ -53,6 +71,7 @@ pub(crate) fn client_messages() -> Vec<(&'static str, ClientMessage<'static>)> {
                 session,
                 shown: (Term(largest), Tick(largest)),
                 first: Seq(largest),
+                resumes: u32::MAX,
             },
         ),
         ("leave", ClientMessage::Leave { id: 4 }),

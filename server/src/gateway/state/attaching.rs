@@ -48,6 +48,8 @@ pub(super) struct Attaching {
     pub(super) resume: Option<(Session, String)>,
     pub(super) shown: (Term, Tick),
     pub(super) first: Seq,
+    /// The client's count of its resumes, 0 if it joins or does not count.
+    pub(super) resumes: u32,
     pub(super) then: Then,
     pub(super) mode: Mode,
     /// Number of the attach, for its answer.
@@ -102,6 +104,7 @@ impl Machine {
             seat: attaching.resume.as_ref().map(|(session, _)| SeatId(session.seat)),
             rejoin: false,
             generation: tenure_shared::Generation(0),
+            resumes: attaching.resumes,
             first: attaching.first,
             shown: attaching.shown,
             table: known.table,
@@ -167,6 +170,7 @@ impl Attaching {
             resume: None,
             shown: (Term(0), Tick(0)),
             first: Seq(1),
+            resumes: 0,
             then,
             mode: Mode::Join,
             attempt: 0,

@@ -122,6 +122,7 @@ impl Machine {
             // Also of a player who leaves: a seat that ended at a former owner is over, and only who comes again is told so.
             rejoin: true,
             generation: room.generation,
+            resumes: room.resumes,
             // Filled in when it is sent.
             first: Seq(1),
             shown: (Term(0), Tick(0)),

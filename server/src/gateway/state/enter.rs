@@ -30,11 +30,13 @@ pub(super) const RETRY_MS: u32 = 500;
 /// A session record is being read.
 #[derive(Debug)]
 pub(super) struct Loading {
-    id: u32,
-    token: String,
-    room: RoomId,
-    shown: (Term, Tick),
-    first: Seq,
+    pub(super) id: u32,
+    pub(super) token: String,
+    pub(super) room: RoomId,
+    pub(super) shown: (Term, Tick),
+    pub(super) first: Seq,
+    /// The client's count of its resumes.
+    pub(super) resumes: u32,
 }
 
 /// The session record is being written.
@@ -44,6 +46,8 @@ pub(super) struct Storing {
     attached: Attached,
     options: Bytes,
     resumed: bool,
+    /// The client's count of its resumes, 0 if it joined or does not count.
+    resumes: u32,
     /// The seat is no longer where it was attached.
     pub(super) off: bool,
 }
@@ -88,24 +92,14 @@ impl Machine {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of one message")]
-    pub(super) fn resume(
-        &mut self,
-        view: &View<'_>,
-        id: u32,
-        room: RoomId,
-        session: &str,
-        shown: (Term, Tick),
-        first: Seq,
-        out: &mut Vec<Effect>,
-    ) {
-        if !self.may_enter(view, id, &[], out) {
+    pub(super) fn resume(&mut self, view: &View<'_>, loading: Loading, out: &mut Vec<Effect>) {
+        if !self.may_enter(view, loading.id, &[], out) {
             return;
         }
         let Some(known) = &self.known else { return };
-        let (player, token) = (known.player.clone(), session.to_owned());
-        out.push(Effect::Ask(Ask::Load { player, room: room.clone(), token: token.clone() }));
-        self.phase = Phase::Loading(Loading { id, token, room, shown, first });
+        let (player, room, token) = (known.player.clone(), loading.room.clone(), loading.token.clone());
+        out.push(Effect::Ask(Ask::Load { player, room, token }));
+        self.phase = Phase::Loading(loading);
     }
 
     pub(super) fn attached(&mut self, attached: Attached, out: &mut Vec<Effect>) {
@@ -123,7 +117,7 @@ impl Machine {
         };
         self.deadline = None;
         let Some(known) = &self.known else { return };
-        let resumed = attaching.resume.is_some();
+        let (resumed, resumes) = (attaching.resume.is_some(), attaching.resumes);
         let options = attaching.options;
         out.push(Effect::Ask(match attaching.resume {
             Some((session, token)) => Ask::Turn { session, token, seat: attached.seat },
@@ -134,7 +128,8 @@ impl Machine {
                 options: options.clone(),
             },
         }));
-        self.phase = Phase::Storing(Box::new(Storing { id: attaching.id, attached, options, resumed, off: false }));
+        self.phase =
+            Phase::Storing(Box::new(Storing { id: attaching.id, attached, options, resumed, resumes, off: false }));
     }
 
     pub(super) fn refused(
@@ -227,10 +222,10 @@ impl Machine {
             out.push(error(loading.id, ErrorCode::ResumeFailed, "the session is unknown, or its token is wrong", None));
             return self.failed_resume(out);
         };
-        let Loading { id, token, room, shown, first } = loading;
+        let Loading { id, token, room, shown, first, resumes } = loading;
         let options = session.options.clone();
-        let attaching =
-            Attaching { shown, first, resume: Some((session, token)), ..Attaching::new(id, room, options, Then::Tell) };
+        let resume = Some((session, token));
+        let attaching = Attaching { shown, first, resumes, resume, ..Attaching::new(id, room, options, Then::Tell) };
         self.attach(view, attaching, Mode::Join, out);
     }
 
@@ -242,7 +237,7 @@ impl Machine {
         next: Option<String>,
         out: &mut Vec<Effect>,
     ) {
-        let Storing { id, attached, options, resumed, off } = storing;
+        let Storing { id, attached, options, resumed, resumes, off } = storing;
         let (term, tick) = (attached.term, attached.tick);
         let tokens = Tokens { current, next: next.clone() };
         let mut joined = Vec::with_capacity(256);
@@ -263,7 +258,7 @@ impl Machine {
         if attached.rolled_back {
             ServerMessage::RolledBack { term, tick }.encode(&mut joined);
         }
-        let mut room = InRoom::new(&attached, &options, tokens, resumed);
+        let mut room = InRoom::new(&attached, &options, tokens, resumed.then_some(resumes));
         let offer = next.as_deref().map(|session| encode(&ServerMessage::Session { session }));
         out.push(Effect::Enter {
             resumed,

@@ -175,8 +175,9 @@ impl Machine {
                 self.create(view, id, &wanted, whole.slice_ref(options), out);
             }
             ClientMessage::Join { id, room, options } => self.join(view, id, room, whole.slice_ref(options), out),
-            ClientMessage::Resume { id, room, session, shown, first } => {
-                self.resume(view, id, room, session, shown, first, out);
+            ClientMessage::Resume { id, room, session, shown, first, resumes } => {
+                let token = session.to_owned();
+                self.resume(view, Loading { id, token, room, shown, first, resumes }, out);
             }
             ClientMessage::Leave { id } => self.leave(id, view, out),
             ClientMessage::Message { seq, kind, payload } => {
@@ -305,8 +306,17 @@ impl Machine {
         }
     }
 
-    /// The gateway goes away: the hint comes first, then the close.
-    pub(super) fn restart(&mut self, retry: u32, out: &mut Vec<Effect>) {
+    /// The gateway goes away: the client is to have its seat at another before it leaves this one.
+    pub(super) fn move_to(&self, urls: &[String], after: u32, out: &mut Vec<Effect>) {
+        let urls = urls.iter().map(String::as_str).collect();
+        out.push(Effect::Send(encode(&ServerMessage::Move { urls, after })));
+    }
+
+    /// The gateway goes away, and the client is still here: the hint comes first, then the close.
+    pub(super) fn go_away(&mut self, retry: Option<u32>, out: &mut Vec<Effect>) {
+        let Some(retry) = retry else {
+            return self.close(CloseCode::Moving, "this server goes away; another has your seat", out);
+        };
         let text = format!("the server restarts; come back in {retry} ms");
         out.push(error(0, ErrorCode::MayRetry, &text, Some(retry)));
         self.close(CloseCode::Restart, &text, out);

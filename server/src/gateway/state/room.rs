@@ -23,6 +23,8 @@ pub(super) struct InRoom {
     pub(super) room: RoomId,
     pub(super) seat: SeatId,
     pub(super) generation: Generation,
+    /// The client's count of its resumes with which the seat was taken; without one, the number that the attachment had then.
+    pub(super) resumes: u32,
     /// The number that the client's next message must have.
     pub(super) next: Seq,
     /// Numbers that may still be left out: after a resume the client does not send again what was refused to it before.
@@ -41,14 +43,16 @@ pub(super) struct InRoom {
 }
 
 impl InRoom {
-    pub(super) fn new(attached: &Attached, options: &[u8], tokens: Tokens, resumed: bool) -> Self {
-        let gaps = if resumed { tenure_shared::limits::UNSAVED_INPUTS as u64 } else { 0 };
+    /// `resumed`: by a resume, with this count.
+    pub(super) fn new(attached: &Attached, options: &[u8], tokens: Tokens, resumed: Option<u32>) -> Self {
+        let gaps = if resumed.is_some() { tenure_shared::limits::UNSAVED_INPUTS as u64 } else { 0 };
         let resyncs = Gcra::new(std::time::Duration::from_secs(1), 1, RESYNCS);
         let (room, seat, generation) = (attached.room.clone(), attached.seat, attached.generation);
         Self {
             room,
             seat,
             generation,
+            resumes: resumed.filter(|count| *count > 0).unwrap_or(generation.0),
             next: attached.owed,
             gaps,
             tokens,

@@ -154,7 +154,7 @@ fn client(kind: u8, arg: u8) -> Bytes {
         4 => ClientMessage::Join { id, room: room(arg % 3), options: &[0xc0] },
         5 => {
             let shown = (Term(5), Tick(u64::from(arg) * 5));
-            ClientMessage::Resume { id, room: room(arg % 3), session: "t", shown, first: Seq(1) }
+            ClientMessage::Resume { id, room: room(arg % 3), session: "t", shown, first: Seq(1), resumes: 0 }
         }
         6 => ClientMessage::Leave { id },
         7 => ClientMessage::Message { seq: Seq(1), kind: 0, payload: &[0xc0] },

@@ -32,7 +32,7 @@ use crate::{
     room::world::RoomWorld,
     runtime::{Clock, Mono, Rng, Shutdown, Tasks, Wall},
     store::{Command, Error, Fence, Reply, Store},
-    timers::RewardBook,
+    timers::LiveBook,
 };
 
 /// Shared by all rooms and shards of a node.
@@ -43,7 +43,7 @@ pub(super) struct Host {
     pub(super) clock: Clock,
     pub(super) rng: Rng,
     pub(super) config: HostConfig,
-    pub(super) book: Arc<RewardBook>,
+    pub(super) book: LiveBook,
     pub(super) tasks: Tasks,
     /// Given when the host ends: nothing is written after it.
     pub(super) shutdown: Shutdown,
@@ -79,7 +79,7 @@ pub(super) struct Parts {
     pub(super) clock: Clock,
     pub(super) rng: Rng,
     pub(super) config: HostConfig,
-    pub(super) book: Arc<RewardBook>,
+    pub(super) book: LiveBook,
     pub(super) tasks: Tasks,
     pub(super) executor: Arc<dyn Executor>,
 }

@@ -53,7 +53,7 @@ use crate::{
     plugin::RoomKind,
     runtime::{Clock, Rng, Tasks},
     store::Store,
-    timers::RewardBook,
+    timers::LiveBook,
 };
 
 /// What a room host is made of.
@@ -71,7 +71,7 @@ pub struct HostParts {
     /// Settings.
     pub config: HostConfig,
     /// Schedules of rewards.
-    pub book: Arc<RewardBook>,
+    pub book: LiveBook,
     /// Where its tasks run.
     pub tasks: Tasks,
     /// Where rooms run; `None`: on threads of their own.

@@ -1,7 +1,7 @@
 //! Which items of schedules a room should have, pure: what to schedule and what to take back at load, and what follows a completion.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::Arc,
 };
 
@@ -49,8 +49,21 @@ pub(super) fn first_id(room: &RoomId) -> WorkId {
     WorkId { room: room.clone(), job: "".into(), key: "".into() }
 }
 
+/// The item of an occurrence.
+fn id_of(room: &RoomId, schedule: &str, scheduled_for: Wall) -> WorkId {
+    WorkId { room: room.clone(), job: format!("{PREFIX}{schedule}").into(), key: scheduled_for.0.to_string().into() }
+}
+
+/// An occurrence that is pending in the store.
+struct Have {
+    at: Wall,
+    due: Wall,
+    /// It is finished, whatever its schedule says now.
+    begun: bool,
+}
+
 fn item(schedule: &Schedule, room: &RoomId, scheduled_for: Wall) -> WorkItem {
-    let id = WorkId { room: room.clone(), job: schedule.job().into(), key: scheduled_for.0.to_string().into() };
+    let id = id_of(room, schedule.id(), scheduled_for);
     WorkItem { id, due: schedule.due(scheduled_for, room), attempt: 0, parked: None, payload: Bytes::new() }
 }
 
@@ -70,34 +83,92 @@ impl Occurrences {
         self.done.clear();
         self.moved = true;
         for schedule in book.for_room(room) {
-            let now = schedule.undelayed(now, room);
             let have = have.remove(schedule.id().as_ref()).unwrap_or_default();
-            let first = have.iter().map(|(at, _)| *at).min();
-            let decided = match first {
-                Some(first) if first <= now => schedule.catch_up_pending(first, now),
-                _ => schedule.catch_up(now, now),
+            // One whose handler failed, or that a person made due again, is tried until it is done or parked.
+            let begun = |at: Wall, stored: &WorkItem| {
+                let moved = stored.due <= now && stored.due != schedule.due(at, room);
+                !stored.payload.is_empty() || stored.attempt > 0 || moved
             };
-            change.dropped += decided.dropped;
-            let wanted: Vec<Wall> = decided.run.into_iter().chain(decided.next).collect();
-            for (at, stored) in &have {
-                // One whose handler failed, or that a person made due again, is tried until it is done or parked.
-                let begun = !stored.payload.is_empty() || stored.attempt > 0 || stored.due != schedule.due(*at, room);
-                if wanted.contains(at) || begun {
-                    self.pending.insert((schedule.id().clone(), *at), stored.due);
-                } else {
-                    change.cancelled.push(stored.id.clone());
-                }
-            }
+            let have = have.iter().map(|(at, item)| Have { at: *at, due: item.due, begun: begun(*at, item) }).collect();
             // A parked occurrence waits for a person.
             let parked = |at: &Wall| {
                 stored.iter().any(|s| s.parked.is_some() && occurrence(&s.id) == Some((&**schedule.id(), *at)))
             };
-            for at in wanted.into_iter().filter(|at| !parked(at)) {
-                self.add(schedule, room, at, &mut change);
-            }
+            self.settle(schedule, room, have, parked, now, &mut change);
         }
         change.cancelled.extend(have.into_values().flatten().map(|(_, item)| item.id.clone()));
         change
+    }
+
+    /// The book of a loaded room is another one from now on. What means the same in both is untouched: not a word of it to the store. A
+    /// changed schedule follows the same rule as at load; of one that is gone everything is taken back. `in_hand` knows the items that the
+    /// room has been given: they are begun.
+    pub(super) fn follow(
+        &mut self,
+        [old, new]: [&RewardBook; 2],
+        room: &RoomId,
+        in_hand: impl Fn(&WorkId) -> bool,
+        now: Wall,
+    ) -> Change {
+        let mut change = Change::default();
+        self.moved = true;
+        let gone: Vec<(Arc<str>, Wall)> = {
+            let stays: BTreeSet<&Arc<str>> = new.for_room(room).map(|schedule| schedule.id()).collect();
+            self.pending.keys().filter(|(id, _)| !stays.contains(id)).cloned().collect()
+        };
+        for key in gone {
+            self.pending.remove(&key);
+            change.cancelled.push(id_of(room, &key.0, key.1));
+        }
+        for schedule in new.for_room(room) {
+            let before = old.for_room(room).find(|before| before.id() == schedule.id());
+            if before == Some(schedule) {
+                continue;
+            }
+            let of = (schedule.id().clone(), Wall(0))..=(schedule.id().clone(), Wall(u64::MAX));
+            let have = self.pending.range(of).map(|((_, at), due)| {
+                let put_off = before.is_some_and(|before| *due != before.due(*at, room));
+                Have { at: *at, due: *due, begun: put_off || in_hand(&id_of(room, schedule.id(), *at)) }
+            });
+            let have: Vec<Have> = have.collect();
+            for have in &have {
+                self.pending.remove(&(schedule.id().clone(), have.at));
+            }
+            // A parked one was decided: nothing up to it is wanted again.
+            self.settle(schedule, room, have, |_| false, now, &mut change);
+        }
+        change
+    }
+
+    /// What a schedule wants, and what there is of it: the rest is scheduled or taken back.
+    fn settle(
+        &mut self,
+        schedule: &Schedule,
+        room: &RoomId,
+        have: Vec<Have>,
+        parked: impl Fn(&Wall) -> bool,
+        now: Wall,
+        change: &mut Change,
+    ) {
+        let now = schedule.undelayed(now, room);
+        let done = self.done.get(schedule.id()).copied().unwrap_or_default();
+        let first = have.iter().map(|have| have.at).min();
+        let decided = match first {
+            Some(first) if first <= now => schedule.catch_up(done.max(Wall(first.0.saturating_sub(1))), now),
+            _ => schedule.catch_up(done.max(now), now),
+        };
+        change.dropped += decided.dropped;
+        let wanted: Vec<Wall> = decided.run.into_iter().chain(decided.next).collect();
+        for have in have {
+            if wanted.contains(&have.at) || have.begun {
+                self.pending.insert((schedule.id().clone(), have.at), have.due);
+            } else {
+                change.cancelled.push(id_of(room, schedule.id(), have.at));
+            }
+        }
+        for at in wanted.into_iter().filter(|at| !parked(at)) {
+            self.add(schedule, room, at, change);
+        }
     }
 
     /// An occurrence is done, or parked: what follows it, computed from its own time and never from now.
@@ -212,184 +283,4 @@ impl Occurrences {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BOOK: &str = r#"
-[[schedule]]
-id = "chest"
-every = "30s"
-audience = "present"
-rooms = "arena/*/*"
-grant = { gold = 10 }
-
-[[schedule]]
-id = "daily"
-every = "1h"
-audience = "all-known"
-catch_up = "all"
-rooms = "arena/*/*"
-grant = { gold = 100 }
-"#;
-
-    const SECOND: u64 = 1_000_000;
-    // On the grid of both schedules.
-    const START: u64 = 1_764_446_400 * SECOND;
-
-    fn book() -> RewardBook {
-        RewardBook::parse("rewards.toml", BOOK).expect("valid")
-    }
-
-    fn room() -> RoomId {
-        RoomId::from_parts("arena", "eu", "a").expect("valid")
-    }
-
-    fn at(seconds: u64) -> Wall {
-        Wall(START + seconds * SECOND)
-    }
-
-    fn keys(items: &[WorkItem]) -> Vec<(String, u64)> {
-        items.iter().map(|i| (i.id.job.to_string(), (i.id.key.parse::<u64>().expect("µs") - START) / SECOND)).collect()
-    }
-
-    #[test]
-    fn what_waits_can_be_told_to_a_store_that_forgot_it() {
-        let mut occurrences = Occurrences::default();
-        let scheduled = occurrences.reconcile(&book(), &room(), &[], at(5)).scheduled;
-        let sorted = |mut items: Vec<WorkItem>| {
-            items.sort_by(|a, b| a.id.cmp(&b.id));
-            items
-        };
-        assert_eq!(sorted(occurrences.waiting(&book(), &room())), sorted(scheduled.clone()));
-        let chest = scheduled.iter().find(|item| item.id.job.ends_with("chest")).expect("scheduled");
-        occurrences.put_off(&chest.id, at(90));
-        assert!(!occurrences.waiting(&book(), &room()).contains(chest), "the store has its attempts");
-    }
-
-    #[test]
-    fn a_new_room_gets_the_next_occurrence_of_each_schedule_and_a_restart_changes_nothing() {
-        let mut first = Occurrences::default();
-        let change = first.reconcile(&book(), &room(), &[], at(5));
-        assert_eq!(keys(&change.scheduled), [("schedule/chest".into(), 30), ("schedule/daily".into(), 3_600)]);
-        for restart in [6, 20, 29] {
-            let again = Occurrences::default().reconcile(&book(), &room(), &change.scheduled, at(restart));
-            assert_eq!(again, Change::default(), "restart at {restart}");
-        }
-        // Down over the due time for a moment: late means now, once.
-        let late = Occurrences::default().reconcile(&book(), &room(), &change.scheduled, at(31));
-        assert_eq!((keys(&late.scheduled), late.cancelled.len()), (vec![("schedule/chest".into(), 60)], 0));
-    }
-
-    #[test]
-    fn the_next_occurrence_comes_from_the_last_one_and_never_from_now() {
-        let mut occurrences = Occurrences::default();
-        let change = occurrences.reconcile(&book(), &room(), &[], at(5));
-        let next = occurrences.done(&book(), &change.scheduled[0].id, at(47));
-        assert_eq!(keys(&next.scheduled), [("schedule/chest".into(), 60)]);
-        assert_eq!(next.dropped, 0);
-    }
-
-    #[test]
-    fn missed_occurrences_follow_the_rule_of_their_schedule() {
-        let stored = Occurrences::default().reconcile(&book(), &room(), &[], at(5)).scheduled;
-        let mut occurrences = Occurrences::default();
-        // Down for three hours and a bit.
-        let change = occurrences.reconcile(&book(), &room(), &stored, at(3 * 3_600 + 5));
-        let (chest, daily): (Vec<_>, Vec<_>) =
-            keys(&change.scheduled).into_iter().partition(|(job, _)| job.ends_with("chest"));
-        assert_eq!(chest.iter().map(|c| c.1).collect::<Vec<_>>(), [10_800, 10_830], "latest, and the next");
-        assert_eq!(change.cancelled.iter().map(|id| id.key.to_string()).collect::<Vec<_>>(), [at(30).0.to_string()]);
-        assert_eq!(
-            daily.iter().map(|d| d.1).collect::<Vec<_>>(),
-            [7_200, 10_800, 14_400],
-            "all; 3600 is stored already"
-        );
-        assert_eq!(change.dropped, 359);
-        // Each of them ends alone; only the last one leads on.
-        let id =
-            |seconds: u64| WorkId { room: room(), job: "schedule/daily".into(), key: at(seconds).0.to_string().into() };
-        for seconds in [3_600, 7_200, 10_800] {
-            assert_eq!(occurrences.done(&book(), &id(seconds), at(10_900)), Change::default(), "{seconds}");
-        }
-        assert_eq!(
-            keys(&occurrences.done(&book(), &id(14_400), at(14_400)).scheduled),
-            [("schedule/daily".into(), 18_000)]
-        );
-    }
-
-    #[test]
-    fn a_dormant_room_keeps_only_what_can_have_an_effect_there() {
-        let mut occurrences = Occurrences::default();
-        let stored = occurrences.reconcile(&book(), &room(), &[], at(5)).scheduled;
-        let cancelled = occurrences.leave(&book(), &room());
-        assert_eq!(cancelled, [stored[0].id.clone()]);
-        assert!(!occurrences.knows(&stored[0].id) && occurrences.knows(&stored[1].id));
-    }
-
-    #[test]
-    fn an_unload_that_is_called_off_changes_nothing_however_long_it_took() {
-        let mut occurrences = Occurrences::default();
-        let stored = occurrences.reconcile(&book(), &room(), &[], at(5)).scheduled;
-        let cancelled = occurrences.leave(&book(), &room());
-        // Its moment passes while the last checkpoint is stored; then somebody comes, and the room stays.
-        let back = occurrences.come_back(&book(), &cancelled);
-        assert_eq!(back, stored[..1], "the occurrence itself, not the one after now");
-        assert!(occurrences.knows(&stored[0].id) && occurrences.knows(&stored[1].id));
-    }
-
-    #[test]
-    fn an_old_occurrence_that_is_done_late_brings_none_back_that_is_done() {
-        let mut occurrences = Occurrences::default();
-        let mut stored = occurrences.reconcile(&book(), &room(), &[], at(5)).scheduled;
-        let id =
-            |seconds: u64| WorkId { room: room(), job: "schedule/chest".into(), key: at(seconds).0.to_string().into() };
-        // One that a person made due again disturbs nothing.
-        assert_eq!(occurrences.done(&book(), &id(0), at(7)), Change::default(), "the next one is pending already");
-        // The first one failed and is put off beyond the next one.
-        (stored[0].attempt, stored[0].due) = (1, at(70));
-        let mut occurrences = Occurrences::default();
-        assert_eq!(
-            keys(&occurrences.reconcile(&book(), &room(), &stored, at(45)).scheduled),
-            [("schedule/chest".into(), 60)]
-        );
-        assert_eq!(occurrences.done(&book(), &id(60), at(61)), Change::default(), "not before the last of them");
-        let next = occurrences.done(&book(), &id(30), at(71));
-        assert_eq!(keys(&next.scheduled), [("schedule/chest".into(), 90)], "60 is done once and for ever");
-    }
-
-    #[test]
-    fn a_removed_schedule_stops_a_begun_decision_goes_on_and_a_parked_one_waits() {
-        let mut stored = Occurrences::default().reconcile(&book(), &room(), &[], at(5)).scheduled;
-        let gone = WorkId { room: room(), job: "schedule/gone".into(), key: at(9).0.to_string().into() };
-        stored.push(WorkItem { id: gone.clone(), ..stored[0].clone() });
-        let change = Occurrences::default().reconcile(&book(), &room(), &stored, at(6));
-        assert_eq!((change.cancelled, change.scheduled), (vec![gone], vec![]));
-
-        stored.pop();
-        stored[0].payload = Bytes::from_static(b"cursor");
-        let change = Occurrences::default().reconcile(&book(), &room(), &stored, at(600));
-        assert_eq!(change.cancelled, [], "its first page is paid: it is finished");
-
-        stored[0].payload = Bytes::new();
-        stored[0].attempt = 1;
-        let change = Occurrences::default().reconcile(&book(), &room(), &stored, at(600));
-        assert_eq!(change.cancelled, [], "it failed once: it is tried again, and never dropped");
-
-        stored[0].attempt = 0;
-        stored[0].parked = Some("failed".into());
-        let change = Occurrences::default().reconcile(&book(), &room(), &stored, at(6));
-        assert_eq!((keys(&change.scheduled), change.cancelled), (vec![], vec![]));
-    }
-
-    #[test]
-    fn the_world_hears_of_changes_once() {
-        let mut occurrences = Occurrences::default();
-        let stored = occurrences.reconcile(&book(), &room(), &[], at(5)).scheduled;
-        assert_eq!(occurrences.news(), [("chest".into(), Some(at(30))), ("daily".into(), Some(at(3_600)))]);
-        assert_eq!(occurrences.news(), []);
-        occurrences.done(&book(), &stored[0].id, at(30));
-        assert_eq!(occurrences.news(), [("chest".into(), Some(at(60)))]);
-        occurrences.leave(&book(), &room());
-        assert_eq!(occurrences.news(), [("chest".into(), None)]);
-    }
-}
+mod tests;

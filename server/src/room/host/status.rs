@@ -121,6 +121,12 @@ impl RoomHost {
         status
     }
 
+    /// Items that are overdue, and grants that wait in the outboxes.
+    pub fn backlog(&self) -> (u64, usize) {
+        let shards = self.host.shards.iter().filter_map(|slot| slot.read().clone());
+        shards.fold((0, 0), |(overdue, outbox), shard| (overdue + shard.overdue(), outbox + shard.outbox_depth()))
+    }
+
     /// Resolves when every shard that this node owns is taken over: its rooms can be reached. Cancel-safe.
     pub async fn ready(&self) {
         loop {

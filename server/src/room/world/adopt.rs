@@ -24,7 +24,7 @@ impl RoomWorld {
             seat.generation = seat.generation.max(member.generation);
             seat.generation.0 += 1;
             // What its socket may know when its link breaks now.
-            seat.held = member.generation;
+            (seat.held, seat.resumes) = (member.generation, seat.resumes.max(member.resumes));
             seat.link = Some((member.gateway, member.conn));
             seat.gone_since = None;
             let (entity, generation, owed) = (seat.entity, seat.generation, Seq(seat.applied.0 + 1));
@@ -57,6 +57,7 @@ impl RoomWorld {
                 conn,
                 seat: *id,
                 generation: seat.generation,
+                resumes: seat.resumes,
                 player: seat.player.clone(),
             })
             .collect()

@@ -140,6 +140,8 @@ pub struct Attachment {
     pub seat: SeatId,
     /// Number of the attachment.
     pub generation: Generation,
+    /// Highest count of resumes with which the seat was taken.
+    pub resumes: u32,
     /// Who.
     pub player: PlayerId,
 }

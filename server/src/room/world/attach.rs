@@ -36,7 +36,7 @@ impl RoomWorld {
     /// When the room is full or locked, or the game refuses; when the socket comes after its room moved and another one has its seat, or the
     /// seat is over.
     pub fn attach(&mut self, attach: &Attach) -> Result<Attached, AttachRefused> {
-        if attach.first > LAST_SEQ || attach.generation.0 > LAST_GENERATION {
+        if attach.first > LAST_SEQ || attach.generation.0.max(attach.resumes) > LAST_GENERATION {
             return Err(refused(ErrorCode::Refused, "a number is past its end".to_owned()));
         }
         let known = self.seat_of(&attach.player);
@@ -46,6 +46,9 @@ impl RoomWorld {
         }
         if known.is_some_and(|id| self.is_outdated(id, attach)) {
             return Err(refused(ErrorCode::MayRetry, "the same socket has asked again since".to_owned()));
+        }
+        if known.is_some_and(|id| self.is_overtaken(id, attach)) {
+            return Err(refused(ErrorCode::MayRetry, "the seat was resumed again since".to_owned()));
         }
         if attach.seat.is_some_and(|id| known != Some(id) && self.is_over(id)) {
             // What its sender has not heard to be saved may have been applied to that seat: on another one it would be again (H4).
@@ -124,10 +127,19 @@ impl RoomWorld {
         Ok(())
     }
 
-    /// Whether the socket held the seat once and another one has taken it since: its room moved before it heard of that.
+    /// Whether the socket held the seat once and another one has taken it since: its room moved before it heard of that. Not so if it took
+    /// it by the later resume: then this world had forgotten that one, and the earlier came late.
     fn is_late(&self, id: SeatId, attach: &Attach) -> bool {
         let here = Some((attach.gateway, attach.conn));
-        attach.rejoin && self.seats.get(&id).is_some_and(|seat| attach.generation < seat.held && seat.link != here)
+        let late = |seat: &SeatState| attach.generation < seat.held && attach.resumes <= seat.resumes;
+        attach.rejoin && self.seats.get(&id).is_some_and(|seat| seat.link != here && late(seat))
+    }
+
+    /// Whether the client has resumed the seat again since, or joined anew: this question waited on the link of a gateway that it has left.
+    /// Of two tabs that resume with one session both may count the same: then the later one has the seat, as with those that do not count.
+    fn is_overtaken(&self, id: SeatId, attach: &Attach) -> bool {
+        let counts = !attach.rejoin && attach.seat == Some(id) && attach.resumes > 0;
+        counts && self.seats.get(&id).is_some_and(|seat| attach.resumes < seat.resumes)
     }
 
     /// Whether the socket that has the seat has asked again since: this question waited, on a link that has ended for its gateway or is about
@@ -145,7 +157,13 @@ impl RoomWorld {
         let seat = self.seats.get_mut(&id)?;
         // Whoever knows the newest attachment holds it: the same socket, on another link.
         let same = attach.rejoin && attach.generation == seat.generation;
-        seat.generation = Generation(seat.generation.max(attach.generation).0 + 1);
+        let resumes = if attach.rejoin { 0 } else { attach.resumes };
+        seat.generation = Generation(seat.generation.max(attach.generation).0.max(resumes) + 1);
+        // Clients count on from the number of an attachment: whoever takes the seat without a count is later than all resumes until now.
+        seat.resumes = match (attach.rejoin, attach.resumes) {
+            (false, 0) => seat.generation.0,
+            (_, count) => seat.resumes.max(count),
+        };
         seat.held = if attach.rejoin { attach.generation } else { seat.generation };
         (seat.gone_since, seat.attempt) = (None, attach.attempt);
         let (superseded, left) = (seat.link.replace(link), seat.leaving.take());
@@ -240,26 +258,42 @@ mod tests {
         room::test_room::TestRoom,
     };
 
-    #[test]
-    fn a_question_that_waited_does_not_take_the_seat_from_the_later_one() {
-        let mut game = TestRoom::new("arena", |room: &mut RoomBuilder| {
+    fn game() -> TestRoom {
+        TestRoom::new("arena", |room: &mut RoomBuilder| {
             room.tick_rate(20);
-        });
-        let world = game.world();
-        let ask = |link: u32, attempt: u32, held: u32| Attach {
-            gateway: GatewayId(link),
-            conn: ConnId(7),
-            attempt,
+        })
+    }
+
+    /// Through a gateway of its own.
+    fn resume(conn: u32, seat: Option<SeatId>, resumes: u32) -> Attach {
+        Attach {
+            gateway: GatewayId(conn),
+            conn: ConnId(u64::from(conn)),
+            attempt: 1,
             room: RoomId::new("arena/test/room").expect("id"),
             mode: Mode::Join,
             player: PlayerId::new("anna").expect("id"),
             options: Bytes::from_static(&[0xc0]),
-            seat: None,
-            rejoin: held > 0,
-            generation: Generation(held),
+            seat,
+            rejoin: false,
+            generation: Generation(0),
+            resumes,
             first: Seq(1),
             shown: (Term(0), Tick(0)),
             table: None,
+        }
+    }
+
+    #[test]
+    fn a_question_that_waited_does_not_take_the_seat_from_the_later_one() {
+        let mut game = game();
+        let world = game.world();
+        let ask = |link: u32, attempt: u32, held: u32| Attach {
+            gateway: GatewayId(link),
+            attempt,
+            rejoin: held > 0,
+            generation: Generation(held),
+            ..resume(7, None, 0)
         };
         // Its first one waits on a link; the second is answered through another.
         let seated = world.attach(&ask(2, 2, 0)).expect("a seat");
@@ -274,6 +308,53 @@ mod tests {
         // Numbers come round.
         assert!(world.attach(&ask(5, u32::MAX, 0)).is_ok());
         assert!(world.attach(&ask(6, 1, 0)).is_ok());
+    }
+
+    #[test]
+    fn a_resume_that_waited_does_not_take_the_seat_from_a_later_one() {
+        let mut game = game();
+        let joined = game.world().attach(&resume(1, None, 0)).expect("a seat");
+        let (seat, count) = (Some(joined.seat), joined.generation.0);
+        // The first resume waits; the second, through another gateway, is answered.
+        let second = game.world().attach(&resume(3, seat, count + 2)).expect("the seat");
+        assert!(second.generation.0 > count + 2, "whoever joins anew counts on above all that were seen");
+        game.world().take_messages();
+        let late = game.world().attach(&resume(2, seat, count + 1)).expect_err("it is overtaken");
+        assert_eq!((late.code, late.close), (ErrorCode::MayRetry, None));
+        assert_eq!(game.world().take_messages(), [], "nobody is superseded");
+        // A move keeps the count, and who held the seat by the later resume holds it still.
+        game.move_now();
+        assert!(game.world().attach(&resume(2, seat, count + 1)).is_err());
+        let rejoin = Attach { rejoin: true, generation: second.generation, ..resume(3, seat, count + 2) };
+        game.world().attach(&rejoin).expect("the seat");
+        // The same count from another socket: a second tab with the same session. It takes the seat, and the first hears of it.
+        game.world().take_messages();
+        game.world().attach(&resume(4, seat, count + 2)).expect("the seat");
+        let close = ToGateway::Close { conn: ConnId(3), code: CloseCode::Superseded, reason: TAKEN.to_owned() };
+        assert_eq!(game.world().take_messages(), [(GatewayId(3), close)]);
+        // Without a count: clients of earlier builds, and those who join anew. Their attachment counts, and nothing before it.
+        let anew = game.world().attach(&resume(5, None, 0)).expect("the seat");
+        assert!(game.world().attach(&resume(2, seat, count + 3)).is_err());
+        game.world().attach(&resume(6, seat, anew.generation.0 + 1)).expect("the seat");
+        game.world().attach(&resume(7, seat, 0)).expect("the seat");
+        assert!(game.world().attach(&resume(8, seat, u32::MAX)).is_err(), "past its end");
+    }
+
+    #[test]
+    fn a_world_that_forgot_a_resume_gives_the_seat_back_to_whoever_had_it_by_that() {
+        let mut game = game();
+        let joined = game.world().attach(&resume(1, None, 0)).expect("a seat");
+        let (seat, count) = (Some(joined.seat), joined.generation.0);
+        game.save();
+        let held = game.world().attach(&resume(3, seat, count + 2)).expect("the seat").generation;
+        game.crash();
+        // The first one, which waited, comes before the gateway of the second.
+        game.world().attach(&resume(2, seat, count + 1)).expect("nobody knows better");
+        game.world().take_messages();
+        let back = Attach { rejoin: true, generation: held, ..resume(3, seat, count + 2) };
+        game.world().attach(&back).expect("it had the seat by the later resume");
+        let close = ToGateway::Close { conn: ConnId(2), code: CloseCode::Superseded, reason: TAKEN.to_owned() };
+        assert_eq!(game.world().take_messages(), [(GatewayId(2), close)]);
     }
 
     #[test]

@@ -68,6 +68,9 @@ pub(super) struct StoredSeat {
     /// Since when its grace runs, room time in nanoseconds.
     #[serde(default)]
     pub(super) gone: Option<u64>,
+    /// Highest count of resumes with which it was taken.
+    #[serde(default)]
+    pub(super) resumes: u32,
 }
 
 /// Stored components of an entity that this build does not know: carried along, so that a rollback of a deploy loses nothing.
@@ -129,6 +132,7 @@ impl RoomWorld {
                     applied: seat.applied,
                     connected: connected(seat).unwrap_or_default(),
                     gone: seat.gone_since,
+                    resumes: seat.resumes,
                 })
                 .collect(),
             timer_generation: timers.map_or(0, |book| book.generation),

@@ -193,7 +193,7 @@ impl RoomWorld {
             let generation = Generation(stored.generation.0.saturating_add(SKIPPED_GENERATIONS));
             let mut state = SeatState::new(entity, player.clone(), generation);
             (state.applied, state.saved, state.queued) = (stored.applied, stored.applied, stored.applied);
-            state.gone_since = Some(self.now);
+            (state.gone_since, state.resumes) = (Some(self.now), stored.resumes);
             state.was_gone = stored.gone.filter(|_| !connected);
             self.seats.insert(id, state);
             self.next_seat = self.next_seat.max(id.0.saturating_add(1));

@@ -26,6 +26,8 @@ pub(super) struct SeatState {
     pub(super) generation: Generation,
     /// Newest attachment that its last socket is known to have held: one that knows only an older one was superseded.
     pub(super) held: Generation,
+    /// Highest count of resumes with which it was taken: one with a lower count comes late.
+    pub(super) resumes: u32,
     /// Its socket, while it is connected.
     pub(super) link: Option<(GatewayId, ConnId)>,
     /// Its socket's number of the attach that was answered last.
@@ -61,6 +63,7 @@ impl SeatState {
             player,
             generation,
             held: Generation(0),
+            resumes: 0,
             link: None,
             attempt: 0,
             gone_since: None,

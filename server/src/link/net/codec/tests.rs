@@ -66,6 +66,7 @@ fn to_node(p: &Parts) -> Vec<ToNode> {
             seat: p.optional.map(SeatId),
             rejoin: p.yes,
             generation,
+            resumes: p.id,
             first: Seq(p.numbers[1]),
             shown: (Term(p.numbers[2]), Tick(p.numbers[3])),
             table: p.hash,

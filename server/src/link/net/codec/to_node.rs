@@ -62,7 +62,7 @@ fn packet(message: &ToNode) -> Result<Packet, TooLong> {
 }
 
 fn write_attach(attach: &Attach) -> Out {
-    let mut out = Out::new(2, 13);
+    let mut out = Out::new(2, 14);
     out.uint(attach.conn.0);
     out.uint(attach.attempt);
     out.text(attach.room.as_str(), limits::ROOM_ID_BYTES);
@@ -76,6 +76,7 @@ fn write_attach(attach: &Attach) -> Out {
     out.opt_uint(attach.seat.map(|seat| u64::from(seat.0)));
     out.flag(attach.rejoin);
     out.uint(attach.generation.0);
+    out.uint(attach.resumes);
     out.uint(attach.first.0);
     out.uint(attach.shown.0.0);
     out.uint(attach.shown.1.0);
@@ -107,7 +108,7 @@ pub(in super::super) fn read_to_node(packet: &Bytes) -> Result<Option<ToNode>, E
             }
         }
         2 => {
-            f.expect("attach", 13)?;
+            f.expect("attach", 14)?;
             ToNode::Attach(read_attach(&mut f)?)
         }
         3 => {
@@ -161,6 +162,7 @@ fn read_attach(f: &mut Fields<'_>) -> Result<Attach, Error> {
         seat: f.optional(Fields::seat)?,
         rejoin: f.flag("rejoin")?,
         generation: f.generation()?,
+        resumes: f.u32("resumes")?,
         first: f.seq("first")?,
         shown: (f.term()?, f.tick()?),
         table: f.optional(|f| f.hash("table"))?,

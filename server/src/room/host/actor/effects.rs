@@ -34,7 +34,7 @@ impl Actor {
         }
         for id in &request.completed {
             names::work(self.kind.name(), "completed");
-            let change = self.occurrences.done(&self.host.book, id, self.host.store_now());
+            let change = self.occurrences.done(&self.book, id, self.host.store_now());
             self.host.count_dropped(change.dropped, &self.handle.room);
             request.scheduled.extend(change.scheduled);
         }
@@ -57,7 +57,7 @@ impl Actor {
         tracing::warn!(room = %id.room, job = %id.job, key = %id.key, attempt = attempt + 1, reason, "work failed");
         if attempt + 1 >= self.host.config.max_attempts {
             names::work(self.kind.name(), "parked");
-            let change = self.occurrences.done(&self.host.book, &id, now);
+            let change = self.occurrences.done(&self.book, &id, now);
             request.scheduled.extend(change.scheduled);
             request.parked.push((id, reason.to_owned()));
         } else {
@@ -120,7 +120,7 @@ impl Actor {
         if self.phase != Phase::Running {
             return;
         }
-        let waiting = self.occurrences.waiting(&self.host.book, &self.handle.room);
+        let waiting = self.occurrences.waiting(&self.book, &self.handle.room);
         let mut scheduled: Vec<_> = waiting.into_iter().filter(|item| !self.work.contains_key(&item.id)).collect();
         scheduled.extend(self.work.values().filter(|item| !self.cancelling.contains(&item.id)).cloned());
         self.commit(Request { scheduled, ..Request::default() }, true, now);

@@ -33,7 +33,7 @@ impl Actor {
     /// The last checkpoint says dormant; occurrences that need somebody present are taken back, the deletion is scheduled.
     fn save_dormant(&mut self, now: Mono) {
         let room = self.handle.room.clone();
-        let cancelled = self.occurrences.leave(&self.host.book, &room);
+        let cancelled = self.occurrences.leave(&self.book, &room);
         self.left.clone_from(&cancelled);
         let version = self.world.as_ref().map_or(0, |world| world.version() + 1);
         // Work that wakes an empty room for a moment does not make it young again.
@@ -67,7 +67,7 @@ impl Actor {
 
     /// The room stays after all: what was taken back for its unload is pending again, as it was, and it is not deleted.
     fn call_off(&mut self) -> Request {
-        let scheduled = self.occurrences.come_back(&self.host.book, &std::mem::take(&mut self.left));
+        let scheduled = self.occurrences.come_back(&self.book, &std::mem::take(&mut self.left));
         let mut cancelled = std::mem::take(&mut self.dispose_items);
         cancelled.extend(self.work.keys().filter(|id| &*id.job == DISPOSE_JOB).cloned());
         self.work.retain(|id, _| !cancelled.contains(id));

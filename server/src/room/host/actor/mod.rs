@@ -12,6 +12,7 @@ mod due;
 mod effects;
 mod ending;
 mod failing;
+mod follow;
 mod mail;
 mod opening;
 mod ticking;
@@ -48,6 +49,7 @@ use crate::{
     room::world::{Attachment, DueWork, GrantResult, Reached, RoomWorld},
     runtime::{Mono, Shutdown, Wall},
     store::{GrantId, WorkId, WorkItem},
+    timers::RewardBook,
 };
 
 /// What the room is doing.
@@ -104,6 +106,9 @@ pub(super) struct Actor {
     due: VecDeque<DueWork>,
     // Items taken back by requests on their way.
     cancelling: BTreeSet<WorkId>,
+    // The schedules that the room goes by, and when it follows newer ones.
+    book: Arc<RewardBook>,
+    follow_at: Option<Mono>,
     occurrences: Occurrences,
     items: Items,
     // Occurrences taken back for an unload that may be called off yet.
@@ -149,6 +154,7 @@ impl Actor {
         let tasks = host.shutdown.child();
         let meters = TickMeters::of(kind.name());
         let mail = Mail::new(shard.clone());
+        let book = host.book.current();
         Self {
             host,
             handle,
@@ -172,6 +178,8 @@ impl Actor {
             work: HashMap::new(),
             due: VecDeque::new(),
             cancelling: BTreeSet::new(),
+            book,
+            follow_at: None,
             occurrences: Occurrences::default(),
             items: Items::default(),
             left: Vec::new(),
@@ -227,7 +235,7 @@ impl Actor {
         }
     }
 
-    fn on_work(&mut self, work: DueWork) {
+    fn on_work(&mut self, mut work: DueWork) {
         if self.phase == Phase::Parked {
             // On its way when the room was parked.
             return self.shard.give_back(&self.handle.room, &[]);
@@ -238,6 +246,7 @@ impl Actor {
         }
         // Handed over again after a fault: it is in hand already.
         if self.work.insert(work.item.id.clone(), work.item.clone()).is_none() {
+            work.reward = self.reward_of(&work.item.id);
             self.due.push_back(work);
         }
     }

@@ -111,9 +111,10 @@ impl Actor {
 
     /// What the store must hear before the room runs, if anything.
     pub(super) fn reconcile(&mut self, items: &[WorkItem], dormant: bool) -> Option<Request> {
+        self.take_book();
         let now = self.host.store_now();
         let room = self.handle.room.clone();
-        let change = self.occurrences.reconcile(&self.host.book, &room, items, now);
+        let change = self.occurrences.reconcile(&self.book, &room, items, now);
         self.occurrences.tell_again();
         self.host.count_dropped(change.dropped, &room);
         let dispose = items.iter().map(|item| &item.id).filter(|id| &*id.job == DISPOSE_JOB).cloned();

@@ -41,6 +41,10 @@ impl Actor {
             self.handle.ticks_dropped.fetch_add(due.dropped, Ordering::Relaxed);
             self.meters.dropped(due.dropped);
         }
+        self.follow_book(now);
+        if self.phase != Phase::Running {
+            return;
+        }
         for _ in 0..due.run {
             if self.unacked >= UNACKED_COMMITS {
                 // The store does not keep up: a tick more would only make what waits longer.

@@ -24,7 +24,7 @@ use crate::{
     },
     runtime::{Clock, Rng, Shutdown, Tasks, Wall},
     store::{self, MemberInfo, WorkId, WorkItem},
-    timers::RewardBook,
+    timers::LiveBook,
 };
 
 /// Keeps activities for the test to run.
@@ -86,7 +86,7 @@ impl Bench {
             clock,
             rng,
             config: HostConfig { shards: 1, ..HostConfig::default() },
-            book: Arc::new(RewardBook::empty()),
+            book: LiveBook::default(),
             tasks,
             executor: hands.clone(),
         }));

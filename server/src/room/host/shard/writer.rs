@@ -23,7 +23,7 @@ use crate::{
             config::{WORK_HORIZON, WORK_PER_ROOM},
             core::Host,
             inbox::{Durable, Event, Stage},
-            names, schedules,
+            names,
         },
         world::DueWork,
     },
@@ -294,16 +294,12 @@ impl Writer {
             names::work(room.kind(), "handed");
             names::work_late(room.kind(), Duration::from_micros(now.0.saturating_sub(item.due.0)));
         }
-        let reward = schedules::occurrence(&item.id).and_then(|(id, at)| {
-            let schedule = self.host.book.for_room(&room).find(|schedule| schedule.id().as_ref() == id)?;
-            Some(schedule.reward(at))
-        });
         loop {
             let Some(handle) = self.host.open(&room, &self.shard) else {
                 tracing::warn!(%room, "work is due in a room of a kind that this build does not know");
                 return;
             };
-            if handle.tell(Event::Work(Box::new(DueWork { item: item.clone(), reward: reward.clone() }))) {
+            if handle.tell(Event::Work(Box::new(DueWork { item: item.clone(), reward: None }))) {
                 return;
             }
             // It has just ended: it is no longer in the directory, or not for long.

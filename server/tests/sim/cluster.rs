@@ -17,7 +17,7 @@ use crate::{
     bot::Bot,
     checks::{Checks, node_of},
     gateway::Gateway,
-    lab::{Outside, Say, Views},
+    lab::{Say, Views},
     moves::{self, Ends, Moves, Way},
     net::{NODES, Net},
     node::{Link, Node},
@@ -93,7 +93,6 @@ pub struct Sim {
     pub store: Arc<Host>,
     pub checks: Arc<Checks>,
     pub views: Views,
-    pub outside: Arc<Outside>,
     pub broken: Break,
     pub way: Way,
     gateways: Vec<Arc<Gateway>>,
@@ -108,6 +107,14 @@ impl Sim {
     /// The node that is in a shard's claim.
     pub fn owner(&self, shard: ShardId) -> Option<usize> {
         node_of(&self.store.claim(shard)?.0?)
+    }
+
+    /// H1: whoever ticks a room is in its shard's claim.
+    pub fn ticks(&self, room: &RoomId, by: (usize, u64)) {
+        let owner = self.owner(room.shard(SHARDS));
+        if owner != Some(by.0) {
+            self.checks.wrong(format!("H1: {by:?} ticks {room}, which is node {owner:?}'s"));
+        }
     }
 
     pub fn link(&self, gateway: usize, node: usize) -> Option<Arc<Link>> {
@@ -302,7 +309,6 @@ async fn play(seed: u64, broken: Break, ends: &Ends) -> Outcome {
         net: net.clone(),
         checks: checks.clone(),
         views: Views::default(),
-        outside: Arc::default(),
         broken,
         way: Way::of(seed),
         gateways: vec![Gateway::new(0), Gateway::new(1)],

@@ -18,6 +18,7 @@ use tenure::{
     store::MemberInfo,
     timers::LiveBook,
 };
+use tenure_shared::RoomId;
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
@@ -156,8 +157,15 @@ impl Node {
         };
         let stopped = Arc::new(AtomicBool::new(false));
         let executor = RoomTasks { net: sim.net.clone(), node: index, stopped, wakeups: Arc::default() };
+        let (watching, gone) = (Arc::downgrade(sim), dead.clone());
+        let watch = move |room: &RoomId| {
+            if let Some(sim) = watching.upgrade().filter(|_| !gone.load(Ordering::SeqCst)) {
+                sim.ticks(room, (index, life));
+            }
+        };
+        let outside = lab::Outside { watch: Some(Box::new(watch)), ..lab::Outside::default() };
         let host = RoomHost::start(HostParts {
-            kinds: vec![lab::kind(&sim.views, &sim.outside)],
+            kinds: vec![lab::kind(&sim.views, &Arc::new(outside))],
             store,
             ownership: ownership.clone(),
             clock: clock.clone(),

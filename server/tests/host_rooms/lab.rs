@@ -82,9 +82,14 @@ pub enum Say {
     Hang,
 }
 
+/// Who hears of ticks of rooms.
+pub type Watch = Box<dyn Fn(&tenure_shared::RoomId) + Send + Sync>;
+
 /// Outside of all worlds: what a room may find when it looks.
 #[derive(Default)]
 pub struct Outside {
+    /// Hears of each tick.
+    pub watch: Option<Watch>,
     pub cursed: std::sync::atomic::AtomicBool,
     pub work_fails: std::sync::atomic::AtomicU64,
     pub work_panics: std::sync::atomic::AtomicU64,
@@ -199,6 +204,9 @@ fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>, version:
     room.systems(Stage::Send, move |book: Res<Book>, seats: Seats, info: RoomInfo, tick: Tick| {
         let view = View { book: book.clone(), tick: tick.n, seats: seats.len(), connected: seats.connected().count() };
         views.lock().expect("views").insert(info.id().to_string(), view);
+        if let Some(watch) = &seen.watch {
+            watch(info.id());
+        }
         if let Some(ticks) = seen.ticks.lock().expect("ticks").as_mut() {
             #[expect(clippy::disallowed_methods, reason = "the pause that players see is one of real time")]
             ticks.push((tick.n, std::time::Instant::now()));

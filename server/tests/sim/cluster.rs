@@ -17,7 +17,7 @@ use crate::{
     bot::Bot,
     checks::{Checks, node_of},
     gateway::Gateway,
-    lab::{Outside, Say, Views},
+    lab::{Say, Views},
     moves::{self, Ends, Moves, Way},
     net::{NODES, Net},
     node::{Link, Node},
@@ -30,7 +30,7 @@ const BOTS: usize = 4;
 /// What each bot says.
 const WORDS: usize = 60;
 /// How long faults are made, and how long everything may take to be well after the last of them.
-const STORMY: Duration = Duration::from_secs(10);
+pub const STORMY: Duration = Duration::from_secs(10);
 const CALM: Duration = Duration::from_secs(40);
 /// How long a shard may be without an owner when all nodes are well: a lease and five seconds.
 const SERVED: Duration = Duration::from_millis(1_500 + 5_000);
@@ -48,6 +48,10 @@ pub enum Break {
     Ring,
     /// The ledger takes a grant twice.
     Ledger,
+    /// A target takes its worlds for its own as soon as they stand ready.
+    Ready,
+    /// The store gives no claim to anybody after the storm.
+    Claims,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,7 +93,6 @@ pub struct Sim {
     pub store: Arc<Host>,
     pub checks: Arc<Checks>,
     pub views: Views,
-    pub outside: Arc<Outside>,
     pub broken: Break,
     pub way: Way,
     gateways: Vec<Arc<Gateway>>,
@@ -104,6 +107,14 @@ impl Sim {
     /// The node that is in a shard's claim.
     pub fn owner(&self, shard: ShardId) -> Option<usize> {
         node_of(&self.store.claim(shard)?.0?)
+    }
+
+    /// H1: whoever ticks a room is in its shard's claim.
+    pub fn ticks(&self, room: &RoomId, by: (usize, u64)) {
+        let owner = self.owner(room.shard(SHARDS));
+        if owner != Some(by.0) {
+            self.checks.wrong(format!("H1: {by:?} ticks {room}, which is node {owner:?}'s"));
+        }
     }
 
     pub fn link(&self, gateway: usize, node: usize) -> Option<Arc<Link>> {
@@ -181,7 +192,7 @@ async fn storm(sim: &Arc<Sim>, bots: &[Arc<Bot>], crashed: &[Arc<tokio::sync::No
                 let gateway = usize::try_from(rng.below(2)).expect("small");
                 sim.net.log(&format!("the link of gateway {gateway} and node {node} breaks"));
                 if let Some(node) = sim.node(node) {
-                    node.cut(gateway);
+                    node.cut(&sim.gateways[gateway]);
                 }
             }
             6 => sim.net.lossy(50 + rng.below(250), millis(200, 2_000)),
@@ -298,7 +309,6 @@ async fn play(seed: u64, broken: Break, ends: &Ends) -> Outcome {
         net: net.clone(),
         checks: checks.clone(),
         views: Views::default(),
-        outside: Arc::default(),
         broken,
         way: Way::of(seed),
         gateways: vec![Gateway::new(0), Gateway::new(1)],

@@ -18,6 +18,7 @@ use tenure::{
     store::MemberInfo,
     timers::LiveBook,
 };
+use tenure_shared::RoomId;
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
@@ -156,8 +157,15 @@ impl Node {
         };
         let stopped = Arc::new(AtomicBool::new(false));
         let executor = RoomTasks { net: sim.net.clone(), node: index, stopped, wakeups: Arc::default() };
+        let (watching, gone) = (Arc::downgrade(sim), dead.clone());
+        let watch = move |room: &RoomId| {
+            if let Some(sim) = watching.upgrade().filter(|_| !gone.load(Ordering::SeqCst)) {
+                sim.ticks(room, (index, life));
+            }
+        };
+        let outside = lab::Outside { watch: Some(Box::new(watch)), ..lab::Outside::default() };
         let host = RoomHost::start(HostParts {
-            kinds: vec![lab::kind(&sim.views, &sim.outside)],
+            kinds: vec![lab::kind(&sim.views, &Arc::new(outside))],
             store,
             ownership: ownership.clone(),
             clock: clock.clone(),
@@ -221,9 +229,14 @@ impl Node {
         link
     }
 
-    pub fn cut(&self, gateway: usize) {
-        if let Some(link) = self.links.lock().expect("links").remove(&gateway) {
+    /// The link to a gateway breaks. It hears of that before it opens another one, also if the node is paused: what was on its way is lost, and
+    /// what comes behind it must not overtake it.
+    pub fn cut(&self, gateway: &Gateway) {
+        let link = self.links.lock().expect("links").remove(&gateway.index);
+        if let Some(link) = link {
             link.cut();
+            link.told.store(true, Ordering::SeqCst);
+            gateway.broken(self.index, self.life);
         }
     }
 }
@@ -232,6 +245,8 @@ impl Node {
 pub struct Link {
     up: mpsc::Sender<ToNode>,
     gone: Shutdown,
+    /// The gateway knows that it has ended.
+    told: AtomicBool,
     pub node: usize,
     pub life: u64,
 }
@@ -269,7 +284,8 @@ impl Link {
             checks: node.checks.clone(),
             node: (node.index, node.life),
         }));
-        let link = Arc::new(Self { up, gone: gone.clone(), node: node.index, life: node.life });
+        let link =
+            Arc::new(Self { up, gone: gone.clone(), told: AtomicBool::new(false), node: node.index, life: node.life });
         let rng = net.rng(&format!("link {} {} {}", node.index, node.life, gateway.index));
 
         let (clock, net_up, index, down_rng) = (net.clock.clone(), net.clone(), node.index, rng.fork());
@@ -299,7 +315,7 @@ impl Link {
             }
         });
 
-        let (gateway, net) = (gateway.clone(), net.clone());
+        let (gateway, net, here) = (gateway.clone(), net.clone(), link.clone());
         let (node, life) = (node.index, node.life);
         tokio::spawn(async move {
             loop {
@@ -317,7 +333,9 @@ impl Link {
                 gateway.hear(node, life, &message);
             }
             gone.stop();
-            gateway.broken(node, life);
+            if !here.told.load(Ordering::SeqCst) {
+                gateway.broken(node, life);
+            }
         });
         link
     }

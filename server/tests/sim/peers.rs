@@ -9,11 +9,13 @@ use std::{
 };
 
 use tenure::{
-    link::{Address, PeerInbox as _, PeerMessage, Peers},
+    link::{Address, Handoff, PeerBody, PeerInbox as _, PeerMessage, Peers},
     runtime::{Rng, mailbox::Refused},
 };
 
-use crate::cluster::Sim;
+use tenure_shared::Term;
+
+use crate::cluster::{Break, Sim};
 
 pub struct SimPeers {
     sim: Weak<Sim>,
@@ -28,7 +30,16 @@ impl SimPeers {
         Arc::new(Self { sim: Arc::downgrade(sim), node, dead, rng })
     }
 
-    fn carry(&self, sim: &Arc<Sim>, to: usize, message: PeerMessage) {
+    fn carry(&self, sim: &Arc<Sim>, to: usize, mut message: PeerMessage) {
+        let mut to = to;
+        if let (Break::Ready, PeerBody::Handoff(attempt, Handoff::Prepared { checksum })) = (sim.broken, &message.body)
+        {
+            let said = Handoff::Transferred { term: Term(attempt.term.0 + 1), checksum: *checksum };
+            let body = PeerBody::Handoff(*attempt, said);
+            let own = sim.node(self.node).and_then(|node| node.ownership.incarnation());
+            (to, message) =
+                (self.node, PeerMessage { from: message.to, to: own.unwrap_or(message.from), body, ..message });
+        }
         let rng = &self.rng;
         let mut late = Duration::from_micros(100 + rng.below(3_000));
         match rng.below(50) {

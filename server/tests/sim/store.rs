@@ -10,7 +10,7 @@ use std::{
 };
 
 use tenure::{
-    runtime::Rng,
+    runtime::{Mono, Rng},
     store::{
         Backend, BoxFuture, Command, Error, Fence, GrantId, Key, Reply, Stamped, Store,
         model::{self, Rules},
@@ -18,7 +18,11 @@ use tenure::{
 };
 use tenure_shared::{IncarnationId, ShardId, Term};
 
-use crate::{checks::Checks, cluster::Break, net::Net};
+use crate::{
+    checks::Checks,
+    cluster::{Break, STORMY},
+    net::Net,
+};
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -60,6 +64,10 @@ impl Host {
             _ => None,
         };
         let original = command.clone();
+        let closed = self.broken == Break::Claims && self.net.clock.now() > Mono::default().plus(STORMY);
+        if closed && matches!(command, Command::Acquire { .. }) {
+            return Stamped { at: self.net.clock.wall(), reply: Err(Error::Unavailable("closed".to_owned())) };
+        }
         self.break_rules(&mut command, before.as_ref());
         let stamped = self.ask(command);
         self.net.note(&format!("{node} {original:?} {:?}", stamped.reply.is_ok()));

@@ -33,7 +33,14 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn new(bounds: Bounds, without: Without, careless: Careless) -> Self {
-        Self { bounds, careless, stores: Stores::new(without), machines: Machines::default(), posts: Intern::default(), nodes: 2 }
+        Self {
+            bounds,
+            careless,
+            stores: Stores::new(without),
+            machines: Machines::default(),
+            posts: Intern::default(),
+            nodes: 2,
+        }
     }
 
     fn micros(&self, state: &State) -> u64 {
@@ -51,7 +58,6 @@ impl Cluster {
             nodes: vec![node; usize::from(self.nodes)],
             flights: Vec::new(),
             posts: Vec::new(),
-            packages: Vec::new(),
             left: Left {
                 lost: b.lost,
                 slow: b.slow,
@@ -78,6 +84,25 @@ impl Cluster {
         if b.hands > 0 {
             self.event(&mut state, 0, Event::Drain);
             self.serve_all(&mut state);
+        }
+        while b.forgotten && state.left.hands > 0 {
+            self.serve_all(&mut state);
+            self.advance(&mut state);
+            for node in [1, 0] {
+                self.event(&mut state, node, Event::Tick);
+                self.serve_all(&mut state);
+            }
+            if self.may_hand(&state, 0) {
+                state = self.next(&state, Action::Hand(0));
+                // Offer, its answer, and the package.
+                for _ in 0..3 {
+                    state = self.next(&state, Action::Deliver(0));
+                }
+                state.posts.clear();
+                self.advance(&mut state);
+                self.hand_tick(&mut state, 0);
+                state.posts.clear();
+            }
         }
         for _ in 0..b.asleep {
             self.serve_all(&mut state);
@@ -198,9 +223,6 @@ impl Cluster {
                 state.wrong |= OVERWRITTEN;
             }
         }
-        if let (Command::Transfer { package, .. }, true) = (&*command, before != after) {
-            state.packages.push(*package);
-        }
         state.rows = after;
         answer
     }
@@ -273,7 +295,8 @@ impl Cluster {
         let now = mono(state.now);
         let this = &mut state.nodes[usize::from(node)];
         let view = this.machine.map(|machine| self.machines.view(machine));
-        let acts = view.clone().filter(|view| now < view.acts_until).and_then(|view| view.holding).map(|(term, _)| term.0);
+        let acts =
+            view.clone().filter(|view| now < view.acts_until).and_then(|view| view.holding).map(|(term, _)| term.0);
         if acts == this.acting {
             return;
         }
@@ -281,7 +304,10 @@ impl Cluster {
         let own = view.and_then(|view| view.incarnation);
         let Some(term) = acts else { return };
         if self.bounds.hands > 0
-            && self.stores.claim(state.rows, SHARD).is_none_or(|(holder, at)| at.0 < term || (at.0 == term && holder != own))
+            && self
+                .stores
+                .claim(state.rows, SHARD)
+                .is_none_or(|(holder, at)| at.0 < term || (at.0 == term && holder != own))
         {
             state.wrong |= NOT_ITS_OWN;
         }
@@ -302,7 +328,8 @@ impl Cluster {
 
     /// Who ticks now.
     pub fn look(&self, state: &mut State) {
-        let ticks = |node: &&Node| node.room.as_ref().is_some_and(|room| !room.frozen && node.acting == Some(room.term));
+        let ticks =
+            |node: &&Node| node.room.as_ref().is_some_and(|room| !room.frozen && node.acting == Some(room.term));
         if self.bounds.hands > 0 && state.nodes.iter().filter(ticks).count() > 1 {
             state.wrong |= TWO_ACT;
         }
@@ -359,7 +386,8 @@ impl Cluster {
     /// Somebody owns the shard, its room is there, nothing waits, and the gateway shows what it sends.
     pub fn is_well(&self, state: &State) -> bool {
         state.nodes.iter().any(|node| {
-            let room = self.bounds.works == 0 || node.room.as_ref().is_some_and(|room| room.pending.is_none() && !room.frozen);
+            let room =
+                self.bounds.works == 0 || node.room.as_ref().is_some_and(|room| room.pending.is_none() && !room.frozen);
             room && node.acting.is_some_and(|term| term >= state.shown || !self.bounds.gateway)
         })
     }

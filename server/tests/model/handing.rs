@@ -211,8 +211,7 @@ impl Cluster {
         let (Some(machine), Some(term), None) = (this.machine, this.acting, &this.room) else { return };
         let Some((checksum, done)) = this.hand.ready.clone() else { return };
         let package = self.machines.view(machine).package;
-        let once = self.careless.old_packages && state.packages.contains(&checksum);
-        let runs = package == Some(checksum) || self.careless.any_worlds || once;
+        let runs = package == Some(checksum) || self.careless.any_worlds;
         if runs && !done.starts_with(&room::stored(self, state.rows)) {
             state.wrong |= STALE;
         }

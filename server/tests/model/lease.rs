@@ -3,7 +3,10 @@
 use stateright::{Model, Property};
 
 use super::{
-    cluster::{Action, Bounds, Careless, Cluster, NOT_ITS_OWN, OVERWRITTEN, SHARED_TERM, STALE, State, TERM_WENT_BACK, TWO_ACT, UNFENCED},
+    cluster::{
+        Action, Bounds, Careless, Cluster, NOT_ITS_OWN, OVERWRITTEN, SHARED_TERM, STALE, State, TERM_WENT_BACK,
+        TWO_ACT, UNFENCED,
+    },
     graph::{Lively, always_recovers, gets_stuck, holds, violates},
     store::Without,
 };
@@ -184,7 +187,7 @@ fn explore() {
             "repeats" => b.repeats = n,
             "thaws" => c.thaws_after_transfer = true,
             "worlds" => c.any_worlds = true,
-            "packages" => c.old_packages = true,
+            "forgotten" => b.forgotten = true,
             "strays" => c.strays = true,
             "eager" => c.eager = true,
             "failovers" => b.failovers = n,

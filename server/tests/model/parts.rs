@@ -33,6 +33,8 @@ pub struct Bounds {
     pub beats: bool,
     /// Moves that are begun: instead of giving without a word, the first node hands its shard over.
     pub hands: u8,
+    /// Begin with worlds ready at the second node for a move that failed: the answer and the word of its end got lost.
+    pub forgotten: bool,
     /// Messages between nodes that get lost, and such that arrive twice. How late they are has no bound.
     pub mislaid: u8,
     pub repeats: u8,
@@ -58,6 +60,7 @@ impl Bounds {
         asleep: 0,
         beats: false,
         hands: 0,
+        forgotten: false,
         mislaid: 0,
         repeats: 0,
         prompt: 0,
@@ -79,8 +82,6 @@ pub struct Careless {
     pub thaws_after_transfer: bool,
     /// Worlds that stand ready run whatever package the claim names (F2).
     pub any_worlds: bool,
-    /// They run if the claim once named them, whoever had it since (F2).
-    pub old_packages: bool,
     /// Messages for a former incarnation are heard (F3).
     pub strays: bool,
     /// A target takes the claim for its own when its worlds stand ready.
@@ -109,8 +110,6 @@ pub struct State {
     pub flights: Vec<Flight>,
     /// Messages between nodes: to whom, and which.
     pub posts: Vec<(u8, u32)>,
-    /// Packages that a claim ever named.
-    pub packages: Vec<u64>,
     pub left: Left,
     /// Highest term that the gateway showed.
     pub shown: u64,

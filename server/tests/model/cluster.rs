@@ -85,24 +85,8 @@ impl Cluster {
             self.event(&mut state, 0, Event::Drain);
             self.serve_all(&mut state);
         }
-        while b.forgotten && state.left.hands > 0 {
-            self.serve_all(&mut state);
-            self.advance(&mut state);
-            for node in [1, 0] {
-                self.event(&mut state, node, Event::Tick);
-                self.serve_all(&mut state);
-            }
-            if self.may_hand(&state, 0) {
-                state = self.next(&state, Action::Hand(0));
-                // Offer, its answer, and the package.
-                for _ in 0..3 {
-                    state = self.next(&state, Action::Deliver(0));
-                }
-                state.posts.clear();
-                self.advance(&mut state);
-                self.hand_tick(&mut state, 0);
-                state.posts.clear();
-            }
+        if b.forgotten {
+            self.forget_worlds(&mut state);
         }
         for _ in 0..b.asleep {
             self.serve_all(&mut state);
@@ -114,7 +98,7 @@ impl Cluster {
         state
     }
 
-    fn serve_all(&self, state: &mut State) {
+    pub fn serve_all(&self, state: &mut State) {
         while !state.flights.is_empty() {
             self.serve(state, 0);
         }
@@ -147,19 +131,6 @@ impl Cluster {
             self.follow_hand(state, node);
             self.begin(state, node);
         }
-    }
-
-    /// The careless source: the claim is still as it was, so the transfer did not happen.
-    fn thaws(&self, state: &mut State, node: u8, event: &Event) -> bool {
-        let Event::NotGiven { term, .. } = event else { return false };
-        let own = self.stores.claim(state.rows, SHARD).is_some_and(|(_, at)| at == *term);
-        let this = &mut state.nodes[usize::from(node)];
-        if !self.careless.thaws_after_transfer || !own {
-            return false;
-        }
-        this.hand.source = None;
-        this.room.iter_mut().for_each(|room| room.frozen = false);
-        true
     }
 
     fn is_message(&self, effect: &Effect) -> bool {

@@ -9,7 +9,7 @@ use tenure::{
 use tenure_shared::{IncarnationId, Term};
 
 use super::{
-    cluster::{Cluster, State},
+    cluster::{Action, Cluster, State},
     machine::{SHARD, STEP, mono},
     parts::STALE,
     room::{self, Room},
@@ -57,6 +57,42 @@ impl Cluster {
         let post = (1 - node, self.posts.put_debug(Post { from, to: to.clone(), attempt, said }));
         let at = state.posts.partition_point(|other| *other < post);
         state.posts.insert(at, post);
+    }
+
+    /// A move that failed: the answer of its target, whose worlds stand ready, and the word of its end got lost.
+    pub fn forget_worlds(&self, state: &mut State) {
+        while state.left.hands > 0 {
+            self.serve_all(state);
+            self.advance(state);
+            for node in [1, 0] {
+                self.event(state, node, Event::Tick);
+                self.serve_all(state);
+            }
+            if self.may_hand(state, 0) {
+                *state = self.next(state, Action::Hand(0));
+                // Offer, its answer, and the package.
+                for _ in 0..3 {
+                    *state = self.next(state, Action::Deliver(0));
+                }
+                state.posts.clear();
+                self.advance(state);
+                self.hand_tick(state, 0);
+                state.posts.clear();
+            }
+        }
+    }
+
+    /// The careless source: the claim is still as it was, so the transfer did not happen.
+    pub fn thaws(&self, state: &mut State, node: u8, event: &Event) -> bool {
+        let Event::NotGiven { term, .. } = event else { return false };
+        let own = self.stores.claim(state.rows, SHARD).is_some_and(|(_, at)| at == *term);
+        let this = &mut state.nodes[usize::from(node)];
+        if !self.careless.thaws_after_transfer || !own {
+            return false;
+        }
+        this.hand.source = None;
+        this.room.iter_mut().for_each(|room| room.frozen = false);
+        true
     }
 
     /// Whether the node may begin an attempt.

@@ -1,7 +1,7 @@
 //! Nodes on one store in memory, and gateways that keep what they hear.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -395,9 +395,7 @@ pub fn room(name: &str) -> RoomId {
 
 /// How often each text occurs.
 pub fn counts(texts: &[String]) -> BTreeMap<&str, usize> {
-    let mut counts = HashMap::new();
-    for text in texts {
-        *counts.entry(text.as_str()).or_insert(0) += 1;
-    }
-    counts.into_iter().collect()
+    let mut counts = BTreeMap::new();
+    texts.iter().for_each(|text| *counts.entry(text.as_str()).or_insert(0) += 1);
+    counts
 }

@@ -14,6 +14,8 @@ use tenure_shared::{IncarnationId, Term};
 
 pub use super::parts::*;
 use super::{
+    handing::Post,
+    intern::Intern,
     machine::{self, Machines, SHARD, mono},
     room,
     store::{START, STEP_MICROS, Stores, Without},
@@ -25,12 +27,20 @@ pub struct Cluster {
     pub careless: Careless,
     pub stores: Stores,
     pub machines: Machines,
+    pub posts: Intern<Post>,
     pub nodes: u8,
 }
 
 impl Cluster {
     pub fn new(bounds: Bounds, without: Without, careless: Careless) -> Self {
-        Self { bounds, careless, stores: Stores::new(without), machines: Machines::default(), nodes: 2 }
+        Self {
+            bounds,
+            careless,
+            stores: Stores::new(without),
+            machines: Machines::default(),
+            posts: Intern::default(),
+            nodes: 2,
+        }
     }
 
     fn micros(&self, state: &State) -> u64 {
@@ -47,6 +57,7 @@ impl Cluster {
             behind: 0,
             nodes: vec![node; usize::from(self.nodes)],
             flights: Vec::new(),
+            posts: Vec::new(),
             left: Left {
                 lost: b.lost,
                 slow: b.slow,
@@ -55,6 +66,9 @@ impl Cluster {
                 leaves: b.leaves,
                 works: b.works,
                 failovers: b.failovers,
+                hands: b.hands,
+                mislaid: b.mislaid,
+                repeats: b.repeats,
             },
             shown: 0,
             terms: Vec::new(),
@@ -67,6 +81,13 @@ impl Cluster {
             }
             self.load(&mut state, 0);
         }
+        if b.hands > 0 {
+            self.event(&mut state, 0, Event::Drain);
+            self.serve_all(&mut state);
+        }
+        if b.forgotten {
+            self.forget_worlds(&mut state);
+        }
         for _ in 0..b.asleep {
             self.serve_all(&mut state);
             self.advance(&mut state);
@@ -77,7 +98,7 @@ impl Cluster {
         state
     }
 
-    fn serve_all(&self, state: &mut State) {
+    pub fn serve_all(&self, state: &mut State) {
         while !state.flights.is_empty() {
             self.serve(state, 0);
         }
@@ -88,6 +109,12 @@ impl Cluster {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
             let Some(machine) = state.nodes[usize::from(node)].machine else { return };
+            if let Event::Given { new, .. } = &event {
+                state.nodes[usize::from(node)].hand.given = Some(*new);
+            }
+            if self.thaws(state, node, &event) {
+                continue;
+            }
             let (after, effects) = self.machines.step(machine, state.now, self.machines.events.put_debug(event));
             state.nodes[usize::from(node)].machine = Some(after);
             for effect in effects.iter() {
@@ -101,6 +128,8 @@ impl Cluster {
             }
             self.observe(state, node);
             room::follow(self, state, node);
+            self.follow_hand(state, node);
+            self.begin(state, node);
         }
     }
 
@@ -237,12 +266,22 @@ impl Cluster {
         let now = mono(state.now);
         let this = &mut state.nodes[usize::from(node)];
         let view = this.machine.map(|machine| self.machines.view(machine));
-        let acts = view.filter(|view| now < view.acts_until).and_then(|view| view.holding).map(|(term, _)| term.0);
+        let acts =
+            view.clone().filter(|view| now < view.acts_until).and_then(|view| view.holding).map(|(term, _)| term.0);
         if acts == this.acting {
             return;
         }
         this.acting = acts;
+        let own = view.and_then(|view| view.incarnation);
         let Some(term) = acts else { return };
+        if self.bounds.hands > 0
+            && self
+                .stores
+                .claim(state.rows, SHARD)
+                .is_none_or(|(holder, at)| at.0 < term || (at.0 == term && holder != own))
+        {
+            state.wrong |= NOT_ITS_OWN;
+        }
         if state.terms.contains(&term) {
             state.wrong |= SHARED_TERM;
         }
@@ -252,7 +291,17 @@ impl Cluster {
         let at = state.terms.partition_point(|other| *other < term);
         state.terms.insert(at, term);
         let acting = state.nodes.iter().filter(|node| node.acting.is_some()).count();
-        if acting > 1 && self.bounds.failovers == 0 {
+        // A source whose transfer is on its way holds its shard and stands still: `look` sees to who ticks.
+        if acting > 1 && self.bounds.failovers == 0 && self.bounds.hands == 0 {
+            state.wrong |= TWO_ACT;
+        }
+    }
+
+    /// Who ticks now.
+    pub fn look(&self, state: &mut State) {
+        let ticks =
+            |node: &&Node| node.room.as_ref().is_some_and(|room| !room.frozen && node.acting == Some(room.term));
+        if self.bounds.hands > 0 && state.nodes.iter().filter(ticks).count() > 1 {
             state.wrong |= TWO_ACT;
         }
     }
@@ -308,7 +357,8 @@ impl Cluster {
     /// Somebody owns the shard, its room is there, nothing waits, and the gateway shows what it sends.
     pub fn is_well(&self, state: &State) -> bool {
         state.nodes.iter().any(|node| {
-            let room = self.bounds.works == 0 || node.room.as_ref().is_some_and(|room| room.pending.is_none());
+            let room =
+                self.bounds.works == 0 || node.room.as_ref().is_some_and(|room| room.pending.is_none() && !room.frozen);
             room && node.acting.is_some_and(|term| term >= state.shown || !self.bounds.gateway)
         })
     }
@@ -339,7 +389,7 @@ impl Cluster {
     }
 
     pub fn is_fault(action: Action) -> bool {
-        use Action::{Crash, Cut, Drain, Failover, Leave, Lose, Slow};
-        matches!(action, Lose(_) | Drain(_) | Slow(_) | Crash(_) | Leave(_) | Cut | Failover(_))
+        use Action::{Crash, Cut, Drain, Failover, Leave, Lose, Mislay, Repeat, Slow};
+        matches!(action, Mislay(_) | Repeat(_) | Lose(_) | Drain(_) | Slow(_) | Crash(_) | Leave(_) | Cut | Failover(_))
     }
 }

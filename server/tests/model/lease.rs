@@ -3,7 +3,10 @@
 use stateright::{Model, Property};
 
 use super::{
-    cluster::{Action, Bounds, Careless, Cluster, OVERWRITTEN, SHARED_TERM, State, TERM_WENT_BACK, TWO_ACT, UNFENCED},
+    cluster::{
+        Action, Bounds, Careless, Cluster, NOT_ITS_OWN, OVERWRITTEN, SHARED_TERM, STALE, State, TERM_WENT_BACK,
+        TWO_ACT, UNFENCED,
+    },
     graph::{Lively, always_recovers, gets_stuck, holds, violates},
     store::Without,
 };
@@ -12,6 +15,8 @@ pub const H1: &str = "H1: no commit is lost under another";
 pub const H1_TIME: &str = "H1: one acts at a time";
 pub const H2: &str = "H2: no two activations share a term";
 pub const H2_GROWS: &str = "H2: terms grow";
+pub const H2_OWN: &str = "H2: who acts under a term is whom the store gave it";
+pub const F2: &str = "F2: no world runs that is older than what is stored";
 pub const H3: &str = "H3: every accepted commit carries the claim";
 
 impl Model for Cluster {
@@ -36,6 +41,8 @@ impl Model for Cluster {
             Property::always(H1_TIME, |_, state: &State| state.wrong & TWO_ACT == 0),
             Property::always(H2, |_, state: &State| state.wrong & SHARED_TERM == 0),
             Property::always(H2_GROWS, |_, state: &State| state.wrong & TERM_WENT_BACK == 0),
+            Property::always(H2_OWN, |_, state: &State| state.wrong & NOT_ITS_OWN == 0),
+            Property::always(F2, |_, state: &State| state.wrong & STALE == 0),
             Property::always(H3, |_, state: &State| state.wrong & UNFENCED == 0),
         ]
     }
@@ -175,6 +182,14 @@ fn explore() {
             "drains" => b.drains = n,
             "leaves" => b.leaves = n,
             "works" => b.works = n,
+            "hands" => b.hands = n,
+            "mislaid" => b.mislaid = n,
+            "repeats" => b.repeats = n,
+            "thaws" => c.thaws_after_transfer = true,
+            "worlds" => c.any_worlds = true,
+            "forgotten" => b.forgotten = true,
+            "strays" => c.strays = true,
+            "eager" => c.eager = true,
             "failovers" => b.failovers = n,
             "behind" => b.behind = n,
             "gateway" => b.gateway = true,

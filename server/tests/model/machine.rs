@@ -18,7 +18,7 @@ use super::{
 };
 
 /// One step of time on the monotonic clock.
-const STEP: Duration = Duration::from_secs(1);
+pub const STEP: Duration = Duration::from_secs(1);
 /// The shard of the models.
 pub const SHARD: ShardId = ShardId(0);
 const _: () = assert!(super::store::STEP_MICROS == 1_000_000);
@@ -41,8 +41,12 @@ pub struct View {
     pub holding: Option<(Term, Option<Term>)>,
     /// What was held may still be this node's.
     pub in_doubt: bool,
-    /// The shard is to be given away.
-    pub gives: bool,
+    /// Whom the shard is to be given to.
+    pub gives: Option<IncarnationId>,
+    /// A transfer of it was sent, no answer yet.
+    pub transfers: bool,
+    /// The package with which it came.
+    pub package: Option<u64>,
     pub wake: Mono,
 }
 
@@ -68,7 +72,9 @@ impl Machines {
             acts_until: state.acts_until(),
             holding: state.holdings().get(&SHARD).map(|holding| (holding.term, holding.continues)),
             in_doubt: state.in_doubt().contains(&SHARD),
-            gives: state.gives().contains_key(&SHARD),
+            gives: state.gives().get(&SHARD).cloned(),
+            transfers: state.transfers(SHARD),
+            package: state.holdings().get(&SHARD).and_then(|holding| holding.package),
             wake: state.wake(),
         };
         self.states.put(format!("{state:?}").into_bytes(), (state, view))

@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod graph;
+pub mod handing;
 pub mod intern;
 pub mod machine;
 mod moves;
@@ -12,5 +13,6 @@ pub mod store;
 mod commits;
 mod failover;
 mod gateways;
+mod handoff;
 mod inputs;
 mod lease;

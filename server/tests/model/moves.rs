@@ -44,7 +44,8 @@ impl Cluster {
             if left.drains > 0 && node.acting.is_some() {
                 actions.push(Action::Drain(index));
             }
-            if view.gives && node.acting.is_some() && node.room.as_ref().is_none_or(|room| room.pending.is_none()) {
+            let plain = self.bounds.hands == 0 && view.gives.is_some();
+            if plain && node.acting.is_some() && node.room.as_ref().is_none_or(|room| room.pending.is_none()) {
                 actions.push(Action::Give(index));
             }
             // The first node never leaves: it is the one that comes back to what it held.
@@ -57,8 +58,23 @@ impl Cluster {
             if left.works > 0 && room::may_work(node) {
                 actions.push(Action::Work(index));
             }
+            if self.may_hand(state, index) {
+                actions.push(Action::Hand(index));
+            }
+            if self.hand_due(state, index) {
+                actions.push(Action::HandTick(index));
+            }
             if self.bounds.gateway && node.acting.is_some_and(|term| term != state.shown) {
                 actions.push(Action::Show(index));
+            }
+        }
+        for index in 0..u8::try_from(state.posts.len()).expect("few messages") {
+            actions.push(Action::Deliver(index));
+            if left.mislaid > 0 {
+                actions.push(Action::Mislay(index));
+            }
+            if left.repeats > 0 {
+                actions.push(Action::Repeat(index));
             }
         }
         if left.failovers > 0 {
@@ -70,7 +86,9 @@ impl Cluster {
         let never_pauses = |node: u8| self.bounds.prompt & (1 << node) != 0;
         let due = |action: &Action| match action {
             Action::Serve(index) | Action::Answer(index) => never_pauses(state.flights[usize::from(*index)].node),
-            Action::Tick(node) | Action::Show(node) | Action::Load(node) => never_pauses(*node),
+            Action::Tick(node) | Action::Show(node) | Action::Load(node) | Action::HandTick(node) => {
+                never_pauses(*node)
+            }
             _ => false,
         };
         if state.now < self.bounds.time && !actions.iter().any(due) {
@@ -125,10 +143,29 @@ impl Cluster {
                 state.left.works -= 1;
                 room::work(self, &mut state, node);
             }
+            Action::Hand(node) => {
+                state.left.hands -= 1;
+                self.hand(&mut state, node);
+            }
+            Action::HandTick(node) => self.hand_tick(&mut state, node),
+            Action::Deliver(index) => {
+                let post = state.posts.remove(usize::from(index));
+                self.deliver(&mut state, post);
+            }
+            Action::Mislay(index) => {
+                state.left.mislaid -= 1;
+                state.posts.remove(usize::from(index));
+            }
+            Action::Repeat(index) => {
+                state.left.repeats -= 1;
+                let post = state.posts[usize::from(index)];
+                self.deliver(&mut state, post);
+            }
             Action::Cut => state.old = Some(state.rows),
             Action::Failover(slots) => self.failover(&mut state, slots),
             Action::Show(node) => self.show(&mut state, node),
         }
+        self.look(&mut state);
         state
     }
 }

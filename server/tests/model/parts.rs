@@ -1,6 +1,6 @@
 //! What a modelled cluster is made of: bounds, rules that are taken out of the owner, states and actions.
 
-use super::room::Room;
+use super::{handing::Hand, room::Room};
 
 /// How much may happen.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,13 @@ pub struct Bounds {
     pub asleep: u8,
     /// Heartbeats are messages of their own, which may be late.
     pub beats: bool,
+    /// Moves that are begun: instead of giving without a word, the first node hands its shard over.
+    pub hands: u8,
+    /// Begin with worlds ready at the second node for a move that failed: the answer and the word of its end got lost.
+    pub forgotten: bool,
+    /// Messages between nodes that get lost, and such that arrive twice. How late they are has no bound.
+    pub mislaid: u8,
+    pub repeats: u8,
     /// Nodes that never pause, as bits: time goes on when they have done what is due and heard the answers.
     pub prompt: u8,
 }
@@ -52,6 +59,10 @@ impl Bounds {
         owned: false,
         asleep: 0,
         beats: false,
+        hands: 0,
+        forgotten: false,
+        mislaid: 0,
+        repeats: 0,
         prompt: 0,
     };
 }
@@ -67,6 +78,14 @@ pub struct Careless {
     pub deaf: bool,
     /// A world in memory goes on whoever owned the shard in between.
     pub keeps_worlds: bool,
+    /// A source whose transfer has no answer reads the claim, and thaws if it is still its own (F1).
+    pub thaws_after_transfer: bool,
+    /// Worlds that stand ready run whatever package the claim names (F2).
+    pub any_worlds: bool,
+    /// Messages for a former incarnation are heard (F3).
+    pub strays: bool,
+    /// A target takes the claim for its own when its worlds stand ready.
+    pub eager: bool,
 }
 
 /// What went wrong, as bits.
@@ -75,6 +94,10 @@ pub const UNFENCED: u16 = 2;
 pub const SHARED_TERM: u16 = 4;
 pub const TERM_WENT_BACK: u16 = 8;
 pub const TWO_ACT: u16 = 16;
+/// Worlds ran that are older than what is stored.
+pub const STALE: u16 = 32;
+/// Somebody acted under a term that the store had not given it.
+pub const NOT_ITS_OWN: u16 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
@@ -85,6 +108,8 @@ pub struct State {
     pub behind: u8,
     pub nodes: Vec<Node>,
     pub flights: Vec<Flight>,
+    /// Messages between nodes: to whom, and which.
+    pub posts: Vec<(u8, u32)>,
     pub left: Left,
     /// Highest term that the gateway showed.
     pub shown: u64,
@@ -101,6 +126,7 @@ pub struct Node {
     pub lives: u8,
     pub acting: Option<u64>,
     pub room: Option<Room>,
+    pub hand: Hand,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -112,6 +138,9 @@ pub struct Left {
     pub leaves: u8,
     pub works: u8,
     pub failovers: u8,
+    pub hands: u8,
+    pub mislaid: u8,
+    pub repeats: u8,
 }
 
 /// A command on its way, or its answer.
@@ -163,6 +192,14 @@ pub enum Action {
     Leave(u8),
     Load(u8),
     Work(u8),
+    /// A move begins.
+    Hand(u8),
+    /// A deadline of a move passes.
+    HandTick(u8),
+    /// A message of a node arrives, is lost, or arrives and will once more.
+    Deliver(u8),
+    Mislay(u8),
+    Repeat(u8),
     /// The replica gets no more writes.
     Cut,
     Failover(Slots),

@@ -24,6 +24,8 @@ pub struct Room {
     pub number: u64,
     /// The commit whose fate is not known.
     pub pending: Option<u32>,
+    /// It stands still, since its shard is being handed over.
+    pub frozen: bool,
 }
 
 pub fn id() -> RoomId {
@@ -53,13 +55,13 @@ pub fn stored(cluster: &Cluster, rows: u32) -> Bytes {
 }
 
 pub fn may_work(node: &Node) -> bool {
-    node.room.as_ref().is_some_and(|room| room.pending.is_none() && node.acting == Some(room.term))
+    node.room.as_ref().is_some_and(|room| room.pending.is_none() && !room.frozen && node.acting == Some(room.term))
 }
 
 pub fn load(cluster: &Cluster, state: &mut State, node: u8) {
     let Some(term) = state.nodes[usize::from(node)].acting else { return };
     let done = stored(cluster, state.rows).to_vec();
-    state.nodes[usize::from(node)].room = Some(Room { term, done, number: 0, pending: None });
+    state.nodes[usize::from(node)].room = Some(Room { term, done, number: 0, pending: None, frozen: false });
 }
 
 /// Something happens in the room; its checkpoint is committed.
@@ -131,6 +133,7 @@ pub fn follow(cluster: &Cluster, state: &mut State, node: u8) {
             // Under the new term no write of the old one can be carried out any more: what is read now is final.
             room.term = term.0;
             room.number = 0;
+            room.frozen = false;
             let applied = stored(cluster, rows).len() >= room.done.len();
             if room.pending.take().is_some() && !applied {
                 commit(cluster, state, node);

@@ -1,5 +1,4 @@
-//! Shards handed over by nodes themselves, with a player who never stops: messages get lost, come late and twice, nodes die, the store keeps
-//! its answers. A shard has one owner, and every input is applied once.
+//! Shards handed over by nodes themselves, with a player who never stops, while messages, nodes and answers of the store get lost.
 
 use std::sync::{Arc, atomic::Ordering};
 

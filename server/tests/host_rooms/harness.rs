@@ -1,7 +1,7 @@
 //! Nodes on one store in memory, and gateways that keep what they hear.
 
 use std::{
-    collections::{BTreeMap},
+    collections::BTreeMap,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},

@@ -395,7 +395,5 @@ pub fn room(name: &str) -> RoomId {
 
 /// How often each text occurs.
 pub fn counts(texts: &[String]) -> BTreeMap<&str, usize> {
-    let mut counts = BTreeMap::new();
-    texts.iter().for_each(|text| *counts.entry(text.as_str()).or_insert(0) += 1);
-    counts
+    texts.iter().map(|text| (text.as_str(), texts.iter().filter(|other| *other == text).count())).collect()
 }

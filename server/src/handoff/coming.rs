@@ -67,7 +67,9 @@ impl Coming {
             reply: reply.clone(),
             made: None,
         });
-        one.reply = reply;
+        if matches!(event, TargetEvent::Offer(..) | TargetEvent::Heard(_, _, Handoff::Package(_))) {
+            one.reply = reply;
+        }
         self.step(now, shard, event);
     }
 

@@ -30,6 +30,8 @@ const WAITING: usize = 4_096;
 const WORDS: usize = 16;
 /// Attempts without an answer after which a node that drains gives a shard without a word to its next owner.
 const PLAIN_AFTER: u32 = 2;
+/// How often the rest of a shard that stays doubles: from a step to sixteen.
+const LONGEST_REST: u32 = 4;
 /// How long a shard rests that was not ready to be stopped.
 const NOT_READY: Duration = Duration::from_millis(100);
 
@@ -112,10 +114,12 @@ impl Handoff {
             leaving: BTreeMap::new(),
             numbers: BTreeMap::new(),
             failed: BTreeMap::new(),
+            kept: BTreeMap::new(),
             rests: BTreeMap::new(),
             moved: 0,
         };
-        shared.tasks.spawn("handoff", Kind::Job, driver.run(words));
+        // Nobody else gives shards away: without it a drain would never end.
+        shared.tasks.spawn("handoff", Kind::Essential, driver.run(words));
         Arc::new(Self(shared))
     }
 
@@ -146,6 +150,7 @@ struct Driver {
     // These are bounded by shards.
     numbers: BTreeMap<ShardId, u64>,
     failed: BTreeMap<ShardId, (IncarnationId, u32)>,
+    kept: BTreeMap<ShardId, u32>,
     rests: BTreeMap<ShardId, Mono>,
     moved: u64,
 }
@@ -173,7 +178,10 @@ impl Driver {
                     Some(word) => self.heard(word),
                     None => return,
                 },
-                changed = changes.changed() => if changed.is_err() { return },
+                changed = changes.changed() => if changed.is_err() {
+                    // Ownership has ended: there is nothing to move any more.
+                    return shutdown.stopped().await;
+                },
                 () = alarm => {}
             }
         }
@@ -214,6 +222,8 @@ impl Driver {
     /// Begins to give away what placement has elsewhere, unless it is under way or rests.
     fn begin(&mut self, now: Mono) {
         self.rests.retain(|_, until| now < *until);
+        // An attempt that ended without a word, by a fault, keeps no place.
+        self.leaving.retain(|_, words| !words.is_closed());
         for (shard, to) in self.shared.ownership.gives() {
             if self.leaving.contains_key(&shard) || self.rests.contains_key(&shard) {
                 continue;
@@ -248,6 +258,7 @@ impl Driver {
         match outcome.kept {
             None => {
                 self.failed.remove(&shard);
+                self.kept.remove(&shard);
                 self.moved += u64::from(outcome.moved);
             }
             Some(why) => {
@@ -255,9 +266,16 @@ impl Driver {
                 if let (true, Some(to)) = (silent, outcome.to) {
                     let failed = self.failed.entry(shard).or_insert_with(|| (to.clone(), 0));
                     *failed = if failed.0 == to { (to, failed.1.saturating_add(1)) } else { (to, 1) };
+                } else if !silent {
+                    // It was heard: only silence in a row makes a node give without a word, and never to one that cannot read.
+                    self.failed.remove(&shard);
                 }
+                let kept = self.kept.entry(shard).or_insert(0);
+                *kept = kept.saturating_add(1);
+                // What is refused or late again and again is tried more and more seldom: each try may stop its rooms for a moment.
+                let times = 1 << (*kept - 1).min(LONGEST_REST);
                 // Placement has it elsewhere still: it is tried again, behind others.
-                let rest = if why == Why::Lost { NOT_READY } else { self.shared.times.step };
+                let rest = if why == Why::Lost { NOT_READY } else { self.shared.times.step * times };
                 self.rests.insert(shard, now.plus(rest));
                 self.shared.ownership.kept(&outcome.fence);
             }

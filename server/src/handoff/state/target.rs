@@ -144,7 +144,7 @@ impl Target {
             Handoff::Abort => effects.extend(self.close()),
             // Worlds or none: the claim is this node's, and what the worlds are worth is said by the checksum in the claim (F2).
             Handoff::Transferred { term, checksum } => {
-                self.step = Step::Closed;
+                // What stands ready stays until the shard begins, or its time is over.
                 effects.push(TargetEffect::Claim(term, checksum));
             }
             _ => {}

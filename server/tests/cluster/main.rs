@@ -147,7 +147,7 @@ async fn a_drained_node_gives_its_rooms_away_and_the_socket_stays() {
     );
     // What goes as planned is said once, not once for each of its eight shards, and nobody is warned of it.
     let log = cluster.log(&owner.name);
-    assert!((1..4).contains(&log.matches("were given away").count()) && !log.contains("WARN"), "{log}");
+    assert!((1..4).contains(&log.matches("were handed over").count()) && !log.contains("WARN"), "{log}");
     play(&mut ada, &mut sent, 10).await;
     assert_eq!(ada.rolled_back, 0, "a planned move rolls nothing back");
     assert_ne!(until("the next owner", || gateway.owner(&room)), life);

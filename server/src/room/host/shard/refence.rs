@@ -22,7 +22,8 @@ const READINGS: u32 = 8;
 impl Writer {
     /// Waits for a fence of a new term. `doubt`: whether `requests` may have been applied under the old one.
     pub(super) async fn refence(&mut self, requests: Requests, doubt: bool) -> Fate {
-        if self.shard.given.load(Ordering::Acquire) {
+        // Whoever moves it says what becomes of it, and warns if that is open.
+        if self.shard.given.load(Ordering::Acquire) || self.shard.giving().is_some() {
             tracing::debug!(shard = %self.shard.id, term = %self.fence.term(), "the shard is given away: its rooms stand still");
         } else {
             tracing::warn!(shard = %self.shard.id, term = %self.fence.term(), "the shard's fence is in doubt: its rooms stand still");

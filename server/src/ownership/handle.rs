@@ -123,6 +123,7 @@ impl Ownership {
         let this = Self(shared);
         let owning = changed.wait_for(|changes| *changes > 0);
         tokio::select! {
+            biased;
             owning = owning => owning.map(drop).map_err(|_| Error::Unavailable("the thread of the lease ended".to_owned()))?,
             () = tasks.shutdown().stopped() => return Err(Error::Unavailable("the node was told to stop".to_owned())),
         }

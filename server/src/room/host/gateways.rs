@@ -1,7 +1,7 @@
 //! The gateways that are connected to this node, and what all of them are told.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -23,7 +23,8 @@ const ENDED: &str = "the node has ended";
 /// Gateways by the number that this node gave them; a number is never given again.
 #[derive(Default)]
 pub(super) struct Gateways {
-    links: RwLock<HashMap<GatewayId, Arc<dyn Downlink>>>,
+    // In one order: a run of the simulation is to be repeated exactly.
+    links: RwLock<BTreeMap<GatewayId, Arc<dyn Downlink>>>,
     given: AtomicU32,
     gone: AtomicU64,
     /// The node has ended; changed under the lock of `links`.

@@ -26,6 +26,7 @@ impl RoomHost {
                 None => shard.ask_proof(),
             }
             tokio::select! {
+                biased;
                 () = progress => {}
                 () = host.shutdown.stopped() => return None,
             }

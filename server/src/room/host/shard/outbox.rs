@@ -155,6 +155,7 @@ async fn run(host: &Arc<Host>, shard: &Arc<Shard>) {
         let now = host.clock.now();
         if now < next {
             tokio::select! {
+                biased;
                 () = outbox.wake.notified() => {}
                 () = rest(host, shard, next.since(now)) => {}
             }
@@ -171,6 +172,7 @@ async fn rest(host: &Host, shard: &Shard, pause: Duration) {
     shard.outbox.waiting.store(true, Ordering::Release);
     host.progress.notify_waiters();
     tokio::select! {
+        biased;
         () = host.clock.sleep(pause) => {}
         () = host.shutdown.stopped() => {}
     }

@@ -76,12 +76,6 @@ struct Attempting {
     stopped: Option<Mono>,
 }
 
-/// What to wait for next.
-enum Doing {
-    Waiting,
-    Transferring(SourceEvent),
-}
-
 impl Attempting {
     fn new(leaving: Leaving) -> Self {
         let now = leaving.shared.clock.now();
@@ -106,10 +100,7 @@ impl Attempting {
                 self.began = now;
             }
             for effect in effects {
-                match self.carry_out(effect).await {
-                    Doing::Waiting => {}
-                    Doing::Transferring(event) => next = Some(event),
-                }
+                next = self.carry_out(effect).await.or(next);
             }
             if let Step::Ended(end) = self.source.step() {
                 self.ended(end);
@@ -167,23 +158,22 @@ impl Attempting {
         Some(event)
     }
 
-    async fn carry_out(&mut self, effect: SourceEffect) -> Doing {
+    /// What happened by it, if that is known at once.
+    async fn carry_out(&mut self, effect: SourceEffect) -> Option<SourceEvent> {
         match effect {
             SourceEffect::Say(step) => {
                 let last = matches!(step, Handoff::Abort | Handoff::Transferred { .. });
                 if !self.say(step) && !last {
-                    return Doing::Transferring(SourceEvent::Unreachable);
+                    return Some(SourceEvent::Unreachable);
                 }
             }
             SourceEffect::Freeze => {
-                if let Some(event) = self.freeze() {
-                    return Doing::Transferring(event);
-                }
+                return self.freeze();
             }
             SourceEffect::Transfer(package) => {
                 self.asking();
                 let Leaving { shared, fence, target, .. } = &self.leaving;
-                let Some((to, _)) = target else { return Doing::Transferring(SourceEvent::Doubt) };
+                let Some((to, _)) = target else { return Some(SourceEvent::Doubt) };
                 let (clock, due) = (shared.clock.clone(), self.source.due().unwrap_or(Mono(0)));
                 let event = tokio::select! {
                     biased;
@@ -193,12 +183,12 @@ impl Attempting {
                     },
                     () = clock.sleep_until(due) => SourceEvent::Doubt,
                 };
-                return Doing::Transferring(event);
+                return Some(event);
             }
             SourceEffect::Give => {
                 self.asking();
                 self.leaving.shared.ownership.gave(&self.leaving.fence).await;
-                return Doing::Transferring(SourceEvent::Given(None));
+                return Some(SourceEvent::Given(None));
             }
             SourceEffect::Thaw => self.frozen.take().into_iter().for_each(Frozen::thaw),
             SourceEffect::Doubt => self.frozen.take().into_iter().for_each(Frozen::doubted),
@@ -209,7 +199,7 @@ impl Attempting {
                 }
             }
         }
-        Doing::Waiting
+        None
     }
 
     /// From here on only a new term decides, also if this task is dropped (F1).

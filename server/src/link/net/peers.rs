@@ -173,18 +173,6 @@ impl Inlet for OnlyPings {
             false => Err(Cause::new("protocol", "a node answered on a stream on which it only listens")),
         }
     }
-
-    fn waits(&self) -> bool {
-        false
-    }
-
-    fn is_full(&self) -> bool {
-        false
-    }
-
-    fn offer(&mut self) -> Result<(), Cause> {
-        Ok(())
-    }
 }
 
 /// The end that listens.
@@ -195,18 +183,6 @@ impl Inlet for PeerEnd {
         if let Some(message) = read_to_peer(packet).map_err(|error| Cause::protocol(&error))? {
             self.0.take(message);
         }
-        Ok(())
-    }
-
-    fn waits(&self) -> bool {
-        false
-    }
-
-    fn is_full(&self) -> bool {
-        false
-    }
-
-    fn offer(&mut self) -> Result<(), Cause> {
         Ok(())
     }
 }

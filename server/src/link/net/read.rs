@@ -13,7 +13,7 @@ use crate::runtime::Mono;
 /// How long what was refused waits before it is offered again: a fifth of a tick at 20 Hz.
 const OFFER_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
-/// What one end does with the packets that come.
+/// What one end does with the packets that come. Unless it says otherwise nothing waits at it.
 pub(super) trait Inlet: Send {
     /// Handles one packet.
     ///
@@ -22,16 +22,22 @@ pub(super) trait Inlet: Send {
     fn take(&mut self, packet: &Bytes) -> Result<(), Cause>;
 
     /// Whether something waits and is to be offered again.
-    fn waits(&self) -> bool;
+    fn waits(&self) -> bool {
+        false
+    }
 
     /// Whether so much waits that reading must pause.
-    fn is_full(&self) -> bool;
+    fn is_full(&self) -> bool {
+        false
+    }
 
     /// Offers again what waits.
     ///
     /// # Errors
     /// Why the link must end.
-    fn offer(&mut self) -> Result<(), Cause>;
+    fn offer(&mut self) -> Result<(), Cause> {
+        Ok(())
+    }
 }
 
 /// Gives the cause of the end. While nothing can be handled a little is read on, so that a peer that is silent is found all the same; behind

@@ -9,7 +9,7 @@ use crate::{
     cli::{self, Cli, Command, Exit, ReadyFile},
     config::Config,
     room::host::Kill,
-    runtime::{Clock, Rng, Shutdown},
+    runtime::{Clock, Rng, Shutdown, faults},
     telemetry::{self, Recent},
 };
 
@@ -37,6 +37,9 @@ pub(super) fn kill() -> Kill {
 }
 
 fn serve(app: App, cli: &Cli) -> ExitCode {
+    if let Err(error) = faults::check() {
+        return could_not_run(error);
+    }
     let config = match Config::load(&cli.common.sources()) {
         Ok(config) => config,
         Err(mistakes) => return could_not_run(mistakes),

@@ -2,6 +2,7 @@
 //! Everything above asks these types for time, chance and concurrency, and never the standard library.
 
 pub mod clock;
+pub mod faults;
 pub mod mailbox;
 pub mod net;
 pub mod rng;

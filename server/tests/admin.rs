@@ -107,7 +107,7 @@ async fn serve(token: Option<Secret>, damaged: bool, change: impl FnOnce(&mut Ad
         config,
         token,
         source: node.clone(),
-        metrics: Metrics::install("n1").expect("installed"),
+        metrics: Metrics::install("n1", "7.1").expect("installed"),
         recent: recent.clone(),
         clock,
         tasks: tasks.clone(),

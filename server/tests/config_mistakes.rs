@@ -106,7 +106,7 @@ fn variables_and_flags_are_named_instead_of_lines() {
     let lines: Vec<String> = found.iter().map(ToString::to_string).collect();
     assert!(lines.iter().any(|l| l == "--set: found \"room.tick_rate\"; expected section.key=value"), "{lines:#?}");
     assert!(lines.iter().any(|l| l.starts_with("--set gateway.lsten:") && l.contains("gateway.listen")), "{lines:#?}");
-    assert!(lines.iter().any(|l| l.starts_with("--set room.tick_rate:") && l.contains("from 1 to 240")), "{lines:#?}");
+    assert!(lines.iter().any(|l| l.starts_with("--set room.tick_rate:") && l.contains("from 1 to 120")), "{lines:#?}");
 }
 
 #[test]

@@ -20,6 +20,10 @@ pub const COLLECTION_LENGTH: usize = 1024;
 pub const UNSAVED_INPUTS: usize = 512;
 /// Unsaved inputs kept per seat, bytes (default).
 pub const UNSAVED_INPUT_BYTES: usize = 32 * 1024;
+/// Most ticks per second of a room.
+pub const TICK_RATE: u32 = 120;
+/// Checkpoints of several rooms in one commit to the store, bytes: Redis does nothing else while it takes them.
+pub const COMMIT_BYTES: usize = 256 * 1024;
 /// Metadata of a room, bytes.
 pub const METADATA_BYTES: usize = 1024;
 /// Join options, bytes.

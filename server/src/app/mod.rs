@@ -1,5 +1,6 @@
 //! A node, assembled: [`App`] is what a game's `main` calls, [`Server`] is a running node for tests and tools.
 
+mod address;
 mod daemons;
 mod files;
 mod local;

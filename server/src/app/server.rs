@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    App, daemons, peers,
+    App, address, daemons, peers,
     ports::Ports,
     proof, reload, run, settings,
     source::{self, NodeSource},
@@ -89,6 +89,8 @@ pub(super) struct Parts {
 /// What the node's parts and its admin port share.
 pub(super) struct Inside {
     pub(super) name: String,
+    /// Of the game.
+    pub(super) version: &'static str,
     pub(super) config: Config,
     pub(super) clock: Clock,
     pub(super) store: Store,
@@ -173,7 +175,7 @@ impl Server {
         }
         let book = LiveBook::new(book);
         let name = settings::node_name(&config);
-        let metrics = Metrics::install(&name).map_err(|error| StartError::Metrics(error.to_string()))?;
+        let metrics = Metrics::install(&name, app.version).map_err(|error| StartError::Metrics(error.to_string()))?;
         metrics.keep_up(clock.clone(), admin);
         let store = match store {
             Some(store) => store,
@@ -188,6 +190,11 @@ impl Server {
         let mut info = settings::member_info(&config, &app, &ports)?;
         // Before it is a member: a node with another number of daemons has no business in this cluster.
         daemon::agree(&store, &sets).await?;
+        tokio::select! {
+            biased;
+            own = address::is_own(&store, &clock, &info) => own?,
+            () = told.stopped() => return Err(StartError::Told),
+        }
         info.roles.extend(daemon::roles(&sets));
         let own: Address = info.link.as_str().into();
         let lease = settings::ownership(&config);
@@ -243,6 +250,7 @@ impl Server {
         let addresses = Addresses { play: ports.play(), link: ports.link(), admin: None };
         let inside = Arc::new(Inside {
             name,
+            version: app.version,
             clock: clock.clone(),
             store: store.clone(),
             ownership: ownership.clone(),

@@ -24,7 +24,7 @@ use super::{
 };
 
 /// Link address of a process that nobody calls.
-const LOCAL: &str = "local";
+pub(super) const LOCAL: &str = "local";
 
 pub(super) fn ownership(config: &Config) -> ownership::Options {
     let lease = &config.lease;
@@ -90,6 +90,7 @@ pub(super) fn host(config: &Config) -> HostConfig {
         max_rooms: room.max_rooms,
         restarts: room.restarts,
         restart_window: room.restart_window,
+        stall_after: room.stall_after,
         kill_after: room.kill_after,
         give_deadline: config.handoff.step_deadline,
         retry_delay: config.rewards.retry_delay,
@@ -104,9 +105,10 @@ pub(super) fn host(config: &Config) -> HostConfig {
             max_grants_per_step: room.max_grants_per_step,
             max_known: room.max_known,
             max_tasks: room.max_tasks,
-            ..WorldSettings::default()
+            max_timers: room.max_timers,
+            max_pending_replies: room.max_pending_replies,
+            max_out_bytes: room.max_out_bytes,
         },
-        ..HostConfig::default()
     }
 }
 

@@ -55,7 +55,7 @@ impl Source for NodeSource {
             .collect();
         StatusReport {
             node: inside.name.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: inside.version.to_owned(),
             incarnation: inside.ownership.incarnation().map(|incarnation| incarnation.to_string()),
             roles: inside.config.node.roles.iter().map(|role| role.name().to_owned()).collect(),
             pid: std::process::id(),

@@ -2,6 +2,8 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use tenure_shared::limits;
+
 use super::{
     Network,
     rule::{
@@ -53,9 +55,9 @@ section! {
         /// Bytes per second of one socket.
         bytes_per_second: usize = size(KIB..=1_024 * MIB);
         /// Deepest nesting of MessagePack.
-        nesting_depth: usize = number(1..=64);
+        nesting_depth: usize = number(1..=limits::NESTING_DEPTH);
         /// Longest array or map of MessagePack.
-        collection_length: usize = number(1..=65_536);
+        collection_length: usize = number(1..=limits::COLLECTION_LENGTH);
         /// Bytes that wait for one slow client.
         outgoing_bytes: usize = size(16 * KIB..=64 * MIB);
         /// Age of waiting bytes at which superseded state is dropped for one snapshot.

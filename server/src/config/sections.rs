@@ -2,6 +2,8 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use tenure_shared::limits;
+
 use super::{
     rule::{
         DAY, HOUR, KIB, MIB, MINUTE, SECOND, duration, label, labels, listen, log_filter, ms, number, one_of,
@@ -135,7 +137,7 @@ section! {
     /// Ticks, checkpoints, dormancy and bounds of a room.
     RoomConfig in "room" {
         /// Ticks per second of a room kind that names no rate of its own.
-        tick_rate: u32 = number(1..=240);
+        tick_rate: u32 = number(1..=limits::TICK_RATE);
         /// Missed ticks that run after a stall; the rest is dropped and counted.
         catch_up_ticks: u32 = number(0..=100);
         /// Most inputs of one seat applied in one tick.
@@ -153,7 +155,7 @@ section! {
         /// Largest checkpoint of one room.
         max_checkpoint: usize = size(4 * KIB..=16 * MIB);
         /// Most bytes of checkpoints in one commit.
-        max_commit: usize = size(4 * KIB..=16 * MIB);
+        max_commit: usize = size(4 * KIB..=limits::COMMIT_BYTES);
         /// How long a room without seats stays loaded.
         idle_after: Duration = duration(SECOND..=DAY);
         /// How long a dormant room is kept before it is deleted.

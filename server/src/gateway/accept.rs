@@ -1,6 +1,10 @@
 //! Takes connections in, serves pages, and hands upgraded sockets over: from then on no HTTP layer is in the way.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    net::IpAddr,
+    sync::{Arc, Once},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -12,7 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use super::{
     admission::{Admission, Place, Verdict},
     conn::Conn,
-    forwarded::Proxies,
+    forwarded::{Proxies, STRANGER},
     metrics,
     pages::{self, Answer, Assets},
     task::{self, Site},
@@ -37,6 +41,9 @@ const COME_BACK_SECONDS: u32 = 5;
 
 /// What the one client too many of an address is told.
 const TOO_MANY: &str = "too many connections from this address\n";
+
+/// An untrusted proxy on this machine is told of once: it is a setting that is missing, and each socket would say it again.
+static WARNED: Once = Once::new();
 
 type Io = TokioIo<Box<dyn Stream>>;
 
@@ -135,7 +142,16 @@ fn answer(front: &Arc<Front>, mut request: Request<Incoming>, peer: IpAddr, plac
     };
     // From here on it is the client that counts, not the proxy before it.
     let client = front.proxies.client(peer, request.headers());
-    let own = if front.proxies.trust(peer) { front.admission.admit_client(client).map(Some) } else { Some(None) };
+    if client == STRANGER {
+        WARNED.call_once(|| {
+            tracing::warn!(
+                %peer,
+                "a proxy on this machine is not in gateway.trusted_proxies: its clients are not told apart, count as one address, and guests \
+                 that are let in from loopback only are refused"
+            );
+        });
+    }
+    let own = if client == peer { Some(None) } else { front.admission.admit_client(client).map(Some) };
     let Some(own) = own else {
         metrics::upgrade_refused("address");
         return pages::later(StatusCode::TOO_MANY_REQUESTS, TOO_MANY, COME_BACK_SECONDS);

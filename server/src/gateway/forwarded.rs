@@ -1,6 +1,6 @@
 //! Which address a client has that comes through proxies: what they say counts only where they are trusted.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use hyper::HeaderMap;
 
@@ -8,6 +8,10 @@ use crate::config::Network;
 
 /// The header in which each proxy appends whom it was called by.
 const FORWARDED_FOR: &str = "x-forwarded-for";
+
+/// Whoever comes through a proxy on this machine that is not trusted: somebody from anywhere. Were its own address taken, the whole internet
+/// would count as loopback, with guests let in and no bound per address.
+pub(super) const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// Proxies that are believed.
 #[derive(Clone, Debug)]
@@ -25,6 +29,9 @@ impl Proxies {
 
     /// The client: the last address in the chain that is not a trusted proxy's. What stands left of that one is anybody's claim.
     pub(super) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        if peer.to_canonical().is_loopback() && !self.trust(peer) && headers.contains_key(FORWARDED_FOR) {
+            return STRANGER;
+        }
         let mut client = peer;
         let lines = headers.get_all(FORWARDED_FOR).iter().rev();
         for word in lines.flat_map(|line| line.to_str().unwrap_or("?").rsplit(',')) {
@@ -73,6 +80,11 @@ mod tests {
             ("2001:db8::7", &["[2001:db8:5::1]:443"], "2001:db8:5::1"),
             ("10.0.0.1", &["198.51.100.1:5555"], "198.51.100.1"),
             ("10.0.0.1", &["[2001:db8:5::2]"], "2001:db8:5::2"),
+            ("127.0.0.1", &[], "127.0.0.1"),
+            ("127.0.0.1", &["198.51.100.1"], "0.0.0.0"),
+            ("127.0.0.1", &["127.0.0.1"], "0.0.0.0"),
+            ("::1", &[""], "0.0.0.0"),
+            ("::ffff:127.0.0.1", &["198.51.100.1"], "0.0.0.0"),
         ] {
             assert_eq!(client(peer, lines), expected, "{peer} {lines:?}");
         }

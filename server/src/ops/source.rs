@@ -157,7 +157,7 @@ pub struct RewardsReport {
 pub struct StatusReport {
     /// Its name.
     pub node: String,
-    /// Version of the framework.
+    /// Version of the game, as in the members' records.
     pub version: String,
     /// This life of it in the store.
     pub incarnation: Option<String>,

@@ -53,8 +53,6 @@ pub struct RoomBuilder {
     faults: Vec<String>,
 }
 
-/// Fastest tick rate, Hz.
-const MAX_TICK_RATE: u32 = 120;
 /// Most seats of a room.
 const MAX_SEATS: u32 = 10_000;
 
@@ -96,10 +94,10 @@ impl RoomBuilder {
 
     /// Ticks per second, 1 to 120. Default 20.
     pub fn tick_rate(&mut self, hertz: u32) -> &mut Self {
-        if !(1..=MAX_TICK_RATE).contains(&hertz) {
-            self.faults.push(format!("tick rate {hertz} Hz; expected 1 to {MAX_TICK_RATE}"));
+        if !(1..=limits::TICK_RATE).contains(&hertz) {
+            self.faults.push(format!("tick rate {hertz} Hz; expected 1 to {}", limits::TICK_RATE));
         }
-        self.options.tick_rate = hertz.clamp(1, MAX_TICK_RATE);
+        self.options.tick_rate = hertz.clamp(1, limits::TICK_RATE);
         self
     }
 

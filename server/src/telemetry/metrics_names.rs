@@ -48,7 +48,7 @@ macro_rules! metrics {
 }
 
 metrics! {
-    Gauge "tenure_build_info" ["version"] "Always 1; the label says which version runs.";
+    Gauge "tenure_build_info" ["version", "tenure"] "Always 1; the labels say which version of the game and of Tenure runs.";
     Gauge "tenure_process_resident_bytes" [] "Memory of the process that is in RAM.";
     Gauge "tenure_process_open_files" [] "Open file descriptors, sockets included.";
     Gauge "tenure_process_cpu_seconds" [] "Processor time used since the start.";

@@ -99,7 +99,7 @@ impl Default for HostConfig {
             max_rooms: 20_000,
             restarts: 3,
             restart_window: Duration::from_secs(60),
-            stall_after: Duration::from_secs(5),
+            stall_after: Duration::from_secs(3),
             kill_after: Duration::from_secs(10),
             give_deadline: Duration::from_secs(2),
             retry_delay: Duration::from_secs(1),

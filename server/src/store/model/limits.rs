@@ -19,7 +19,7 @@ pub const ROLES: usize = 64;
 /// Largest body of one room's checkpoint, bytes (default of `room.max_checkpoint`).
 pub const CHECKPOINT_BYTES: usize = 1024 * 1024;
 /// Checkpoint bodies of one commit, bytes; a commit of a single room may go up to [`CHECKPOINT_BYTES`].
-pub const COMMIT_BYTES: usize = 256 * 1024;
+pub use tenure_shared::limits::COMMIT_BYTES;
 /// Most rooms (stored and deleted) in one batch, and in the manifest of a transfer.
 pub const BATCH_ROOMS: usize = 1_024;
 /// Most work items that one batch touches.

@@ -20,7 +20,7 @@ pub(super) enum Topology {
     Cluster(Vec<ConnectionInfo>),
 }
 
-const FORMS: &str = "redis://host:port/db, redis+sentinel://h1:p,h2:p/master or redis+cluster://h1:p,h2:p, each with user:password@ before the first host if there is one";
+const FORMS: &str = "redis://host:port/db, redis+sentinel://h1:p,h2:p/master or redis+cluster://h1:p,h2:p, each with USER@ before the first host if there is one (its password is in store.password_file)";
 
 /// Most hosts in a URL.
 const HOSTS: usize = 64;

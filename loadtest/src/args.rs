@@ -129,6 +129,10 @@ pub(crate) struct RunArgs {
     /// How long rooms play between two replacements (rolling-deploy).
     #[arg(long, default_value = "4s", value_parser = duration)]
     pub(crate) between: Duration,
+    /// In place of whole deploys: drains with a fault at one step of a move each. `all`, `few`, or POINT=ACT[,POINT=ACT…], where either may be
+    /// left out; --server-bin must be a development build. Acts: kill-self, kill-other, kill-gateway, restart-store (rolling-deploy).
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, default_missing_value = "all")]
+    pub(crate) at_each_step: Option<String>,
     /// How often a room node is stopped (SIGSTOP) for three leases and goes on (takeover).
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) stops: u32,

@@ -20,6 +20,9 @@ const READY_TIME: Duration = Duration::from_secs(60);
 /// Time for a server to save everything after SIGTERM.
 const STOP_TIME: Duration = Duration::from_secs(40);
 
+/// The environment variable that arms fault points.
+const FAULTS: &str = "TENURE_FAULT";
+
 /// How to start a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
@@ -31,6 +34,8 @@ pub(crate) struct Launch {
     pub(crate) log: PathBuf,
     /// Processor to keep to.
     pub(crate) cpu: Option<u32>,
+    /// Fault points that are armed in it; development builds alone have any.
+    pub(crate) faults: Option<String>,
 }
 
 impl Launch {
@@ -44,7 +49,7 @@ impl Launch {
             args.extend(["--set".to_owned(), setting]);
         }
         args.extend_from_slice(more);
-        Self { program: program.to_owned(), args, ready_file, log: folder.join("server.log"), cpu: None }
+        Self { program: program.to_owned(), args, ready_file, log: folder.join("server.log"), cpu: None, faults: None }
     }
 
     /// `PATH serve` as a part of a cluster on the store at `store`, with all ports on loopback and any port.
@@ -63,7 +68,14 @@ impl Launch {
             args.extend(["--set".to_owned(), setting]);
         }
         args.extend_from_slice(more);
-        Self { program: program.to_owned(), args, ready_file, log: folder.join(format!("{name}.log")), cpu: None }
+        Self {
+            program: program.to_owned(),
+            args,
+            ready_file,
+            log: folder.join(format!("{name}.log")),
+            cpu: None,
+            faults: None,
+        }
     }
 
     /// Starts it and waits until it is ready.
@@ -78,6 +90,7 @@ impl Launch {
         }
         let log = std::fs::File::options().create(true).append(true).open(&self.log)?;
         let mut command = pinned(&self.program, self.cpu);
+        command.envs(self.faults.iter().map(|faults| (FAULTS, faults)));
         command.args(&self.args).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).kill_on_drop(true);
         let child = command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
         let mut running = Running { child, url: String::new(), pid: None, link: None, admin: None };
@@ -143,7 +156,22 @@ impl Running {
     /// # Errors
     /// When the system refuses.
     pub(crate) async fn kill(mut self) -> anyhow::Result<()> {
+        self.kill_now().await
+    }
+
+    /// The same, and what is known of it stays.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) async fn kill_now(&mut self) -> anyhow::Result<()> {
         Ok(self.child.kill().await?)
+    }
+
+    /// What the system says of it: `T` when it stands still (SIGSTOP), `Z` when it has ended; `None` if it says nothing.
+    pub(crate) fn state(&self) -> Option<char> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()?)).ok()?;
+        // Behind the name, which may have any character in it.
+        stat.rsplit_once(')')?.1.trim_start().chars().next()
     }
 
     /// Stops it where it stands (SIGSTOP), or lets it go on (SIGCONT).
@@ -212,6 +240,7 @@ mod tests {
             ready_file: folder.join("ready.json"),
             log: folder.join("log"),
             cpu: None,
+            faults: None,
         }
     }
 
@@ -233,6 +262,11 @@ mod tests {
         );
         let launch = script(folder.path(), &body);
         let running = launch.start().await.expect("ready");
+        running.pause(true).expect("stopped");
+        while running.state() != Some('T') {
+            tokio::task::yield_now().await;
+        }
+        running.pause(false).expect("goes on");
         assert_eq!((running.url.as_str(), running.pid), ("ws://127.0.0.1:9/ws", Some(7)));
         assert!(running.stop().await.expect("stopped"), "SIGTERM ends it with 0");
         launch.start().await.expect("ready again").kill().await.expect("killed");

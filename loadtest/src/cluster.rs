@@ -77,7 +77,15 @@ impl Cluster {
     /// # Errors
     /// When it is not ready in time.
     pub(crate) async fn node(&self, args: &RunArgs, nth: u32) -> anyhow::Result<Member> {
-        self.member(args, &format!("node-{nth}"), "room").await
+        self.member(args, &format!("node-{nth}"), "room", None).await
+    }
+
+    /// The same with fault points that are armed in it.
+    ///
+    /// # Errors
+    /// When it is not ready in time.
+    pub(crate) async fn armed_node(&self, args: &RunArgs, nth: u32, faults: Option<String>) -> anyhow::Result<Member> {
+        self.member(args, &format!("node-{nth}"), "room", faults).await
     }
 
     /// Starts one more gateway.
@@ -85,10 +93,10 @@ impl Cluster {
     /// # Errors
     /// When it is not ready in time.
     pub(crate) async fn gateway(&self, args: &RunArgs, nth: u32) -> anyhow::Result<Member> {
-        self.member(args, &format!("gateway-{nth}"), "gateway").await
+        self.member(args, &format!("gateway-{nth}"), "gateway", None).await
     }
 
-    async fn member(&self, args: &RunArgs, name: &str, role: &str) -> anyhow::Result<Member> {
+    async fn member(&self, args: &RunArgs, name: &str, role: &str, faults: Option<String>) -> anyhow::Result<Member> {
         let (store, links) = (Proxy::start(self.redis.addr()).await?, Proxy::start(None).await?);
         let url = self.redis.url(store.addr);
         let mut more = vec!["--set".to_owned(), format!("link.advertise={}", links.addr)];
@@ -96,7 +104,7 @@ impl Cluster {
             more.extend(["--set".to_owned(), "store.accept_loss=true".to_owned()]);
         }
         more.extend_from_slice(&args.server_arg);
-        let launch = Launch::member(&self.program, &self.folder, name, role, &url, &more);
+        let launch = Launch { faults, ..Launch::member(&self.program, &self.folder, name, role, &url, &more) };
         let mut member = Member { launch, running: None, store, links };
         member.start().await.with_context(|| name.to_owned())?;
         Ok(member)

@@ -65,7 +65,7 @@ fn baseline(me: &Path, folder: &Path) -> Launch {
     let ready_file = folder.join("ready.json");
     let args = ["baseline", "--listen", "127.0.0.1:0", "--ready-file"].map(str::to_owned);
     let args = args.into_iter().chain([ready_file.display().to_string()]).collect();
-    Launch { program: me.to_owned(), args, ready_file, log: folder.join("server.log"), cpu: None }
+    Launch { program: me.to_owned(), args, ready_file, log: folder.join("server.log"), cpu: None, faults: None }
 }
 
 /// One run of this program's bots against a fresh server.

@@ -30,6 +30,7 @@ use crate::{
     verdict::{self, Verdict},
 };
 
+mod each_step;
 mod memory;
 mod steps;
 mod timeline;
@@ -62,6 +63,11 @@ pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<u8> {
     report::write(&rewards, &schedule)?;
     let mut args = args.clone();
     args.server_arg.extend(["--set".to_owned(), format!("rewards.file={}", rewards.display())]);
+    if let Some(which) = &args.at_each_step {
+        let result = each_step::run(&args, which).await;
+        std::fs::remove_dir_all(&folder)?;
+        return result;
+    }
     let result = match Deploys::new(&args) {
         Ok(mut deploys) => on_cluster::run(&with_revision(&args, 1), "rolling-deploy", &mut deploys).await,
         Err(why) => Err(why),

@@ -51,7 +51,7 @@ mod tests {
 
     fn node(n: usize, version: &str, serving: bool) -> Node {
         let incarnation = IncarnationId::new(&format!("n{n}#{n}")).expect("valid");
-        Node { incarnation, serving, revision: 0, version: version.to_owned(), beats: 100 - n as u64 }
+        Node { incarnation, serving, drains: false, revision: 0, version: version.to_owned(), beats: 100 - n as u64 }
     }
 
     fn settled(nodes: &[Node], mut owners: Vec<Option<usize>>) -> Vec<Option<usize>> {

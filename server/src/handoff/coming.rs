@@ -10,8 +10,9 @@ use super::{
     state::{Target, TargetEffect, TargetEvent},
 };
 use crate::{
-    link::{Address, Attempt, Handoff, Package, RefuseReason},
-    runtime::{Mono, tasks::Kind},
+    link::{Address, Attempt, Handoff, Package, RefuseReason, Versions},
+    room::host::Space,
+    runtime::{Mono, faults, tasks::Kind},
 };
 
 /// All shards that were ever offered; bounded by shards.
@@ -24,6 +25,8 @@ struct One {
     target: Target,
     /// Where who offered it is reached.
     reply: Address,
+    /// What was offered and accepted will take, until it is being made.
+    promise: Space,
     /// What is being made or stands ready; dropped, the making ends.
     made: Option<(u64, oneshot::Sender<()>)>,
 }
@@ -50,13 +53,20 @@ impl Coming {
 
     pub(super) fn heard(&mut self, now: Mono, from: IncarnationId, reply: Address, attempt: Attempt, said: Handoff) {
         let shard = attempt.shard;
-        // There is no such shard: nothing is remembered of it.
-        if shard.0 >= crate::link::Directory::shards(&self.shared.ownership) {
+        // There is no such shard, or nobody can have it under such a term yet: a wild number must not outrank every attempt to come. Nothing
+        // is remembered of it.
+        let ownership = &self.shared.ownership;
+        if shard.0 >= crate::link::Directory::shards(ownership) || attempt.term > ownership.highest_term() {
+            tracing::debug!(%shard, term = %attempt.term, %from, "an attempt of a shard or a term that cannot be");
+            metrics::counter!("tenure_handoff_strays_total").increment(1);
             return;
         }
+        let mut promise = Space::default();
         let event = match said {
-            Handoff::Offer { versions, rooms } => {
-                let answer = self.answer(shard, &versions, rooms);
+            Handoff::Offer { versions, rooms, bytes } => {
+                promise =
+                    Space { shards: 1, rooms: rooms as usize, bytes: usize::try_from(bytes).unwrap_or(usize::MAX) };
+                let answer = self.answer(shard, &versions, promise);
                 TargetEvent::Offer(from, attempt, answer)
             }
             said => TargetEvent::Heard(from, attempt, said),
@@ -65,10 +75,12 @@ impl Coming {
         let one = self.shards.entry(shard).or_insert_with(|| One {
             target: Target::new(times),
             reply: reply.clone(),
+            promise,
             made: None,
         });
         if matches!(event, TargetEvent::Offer(..) | TargetEvent::Heard(_, _, Handoff::Package(_))) {
             one.reply = reply;
+            one.promise = promise;
         }
         self.step(now, shard, event);
     }
@@ -77,12 +89,7 @@ impl Coming {
         self.step(now, attempt.shard, TargetEvent::Made(attempt, made));
     }
 
-    fn answer(
-        &self,
-        shard: ShardId,
-        versions: &crate::link::Versions,
-        rooms: u32,
-    ) -> Result<(), (RefuseReason, String)> {
+    fn answer(&self, shard: ShardId, versions: &Versions, space: Space) -> Result<(), (RefuseReason, String)> {
         let shared = &self.shared;
         if shared.drains() {
             return Err((RefuseReason::Draining, "it gives its own shards away".to_owned()));
@@ -91,11 +98,15 @@ impl Coming {
             return Err((RefuseReason::NotServing, format!("it holds shard {shard} itself")));
         }
         shared.hands.reads(versions).map_err(|text| (RefuseReason::Unreadable, text))?;
-        if shared.hands.has_place(rooms as usize) {
-            Ok(())
-        } else {
-            Err((RefuseReason::Full, "it has as many rooms as it may".to_owned()))
-        }
+        // Whatever would be refused when the rooms stand still is refused now, while they tick.
+        shared.hands.takes(shard, space + self.promised(shard))
+    }
+
+    /// What other shards will take whose offers were accepted, and whose packages have not come yet.
+    fn promised(&self, but: ShardId) -> Space {
+        let waiting =
+            self.shards.iter().filter(|(shard, one)| **shard != but && one.target.is_busy() && one.made.is_none());
+        waiting.fold(Space::default(), |all, (_, one)| all + one.promise)
     }
 
     fn step(&mut self, now: Mono, shard: ShardId, event: TargetEvent) {
@@ -104,8 +115,14 @@ impl Coming {
         for effect in one.target.on(now, event) {
             match effect {
                 TargetEffect::Say(to, attempt, said) => {
+                    let point = match said {
+                        Handoff::Ready => Some("handoff.target.ready"),
+                        Handoff::Prepared { .. } => Some("handoff.target.prepared"),
+                        _ => None,
+                    };
                     // Unheard it runs into the source's deadline.
                     let _reached = self.shared.say((&to, &one.reply), attempt, said);
+                    point.into_iter().for_each(faults::said);
                 }
                 TargetEffect::Make(attempt, package) => {
                     let (keep, dropped) = oneshot::channel();
@@ -119,6 +136,7 @@ impl Coming {
                 }
                 TargetEffect::Expect(until) => self.shared.ownership.expect(shard, until),
                 TargetEffect::Claim(term, checksum) => {
+                    faults::point("handoff.target.claimed");
                     if let Some(own) = self.shared.ownership.incarnation() {
                         self.shared.ownership.transferred(shard, &own, term, checksum);
                     }
@@ -143,6 +161,7 @@ fn make(shared: &Arc<Shared>, attempt: Attempt, package: Package, dropped: onesh
         };
         let took = inner.clock.now().since(began);
         metrics::histogram!("tenure_handoff_prepare_seconds").record(took.as_secs_f64());
-        drop(inner.inbox.send(Word::Made(attempt, made)).await);
+        faults::point("handoff.target.made");
+        inner.inbox.tell(Word::Made(attempt, made)).await;
     });
 }

@@ -6,14 +6,15 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use tenure_shared::{IncarnationId, ShardId};
 
 use super::{
     coming::Coming,
+    inbox::{Inbox, Words, inbox},
     leaving::{self, Leaving, Outcome},
+    rests::{Rests, Stayed},
     state::{SourceEvent, Times, Why},
 };
 use crate::{
@@ -24,16 +25,8 @@ use crate::{
     store::Fence,
 };
 
-/// Most messages of other nodes, and ends of moves, that wait.
-const WAITING: usize = 4_096;
 /// Most words of a target that wait for one move: each step has one.
 const WORDS: usize = 16;
-/// Attempts without an answer after which a node that drains gives a shard without a word to its next owner.
-const PLAIN_AFTER: u32 = 2;
-/// How often the rest of a shard that stays doubles: from a step to sixteen.
-const LONGEST_REST: u32 = 4;
-/// How long a shard rests that was not ready to be stopped.
-const NOT_READY: Duration = Duration::from_millis(100);
 
 /// What a handoff is made of.
 pub struct HandoffParts {
@@ -62,7 +55,7 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     pub(super) tasks: Tasks,
     pub(super) times: Times,
-    pub(super) inbox: mailbox::Sender<Word>,
+    pub(super) inbox: Inbox,
     moving: AtomicUsize,
 }
 
@@ -105,7 +98,7 @@ impl Handoff {
     /// Takes the giving away of shards into its hands.
     pub fn start(parts: HandoffParts) -> Arc<Self> {
         let HandoffParts { hands, ownership, peers, own, clock, tasks, times } = parts;
-        let (inbox, words) = mailbox::channel("handoff", WAITING);
+        let (inbox, words) = inbox();
         let moving = AtomicUsize::new(0);
         let shared = Arc::new(Shared { hands, ownership, peers, own, clock, tasks, times, inbox, moving });
         let driver = Driver {
@@ -113,9 +106,8 @@ impl Handoff {
             coming: Coming::new(shared.clone()),
             leaving: BTreeMap::new(),
             numbers: BTreeMap::new(),
-            failed: BTreeMap::new(),
-            kept: BTreeMap::new(),
-            rests: BTreeMap::new(),
+            rests: Rests::default(),
+            turn: None,
             moved: 0,
         };
         // Nobody else gives shards away: without it a drain would never end.
@@ -132,7 +124,7 @@ impl Handoff {
 impl PeerInbox for Handoff {
     /// A message that finds no place is counted by its mailbox; whoever waits for an answer has a deadline.
     fn take(&self, message: PeerMessage) {
-        drop(self.0.inbox.try_send(Word::Peer(message)));
+        let _has_place = self.0.inbox.take(message);
     }
 }
 
@@ -146,17 +138,23 @@ struct Driver {
     shared: Arc<Shared>,
     coming: Coming,
     // Bounded by `handoff.concurrent`, as `Ownership::gives` is.
-    leaving: BTreeMap<ShardId, mailbox::Sender<SourceEvent>>,
-    // These are bounded by shards.
+    leaving: BTreeMap<ShardId, Talk>,
+    // Bounded by shards.
     numbers: BTreeMap<ShardId, u64>,
-    failed: BTreeMap<ShardId, (IncarnationId, u32)>,
-    kept: BTreeMap<ShardId, u32>,
-    rests: BTreeMap<ShardId, Mono>,
+    rests: Rests,
+    /// When those that rest make place for others again.
+    turn: Option<Mono>,
     moved: u64,
 }
 
+/// A move under way: who is to have the shard, and the way to the task that gives it.
+struct Talk {
+    with: IncarnationId,
+    words: mailbox::Sender<SourceEvent>,
+}
+
 impl Driver {
-    async fn run(mut self, mut words: mailbox::Receiver<Word>) {
+    async fn run(mut self, mut words: Words) {
         let mut changes = self.shared.ownership.changes();
         let shutdown = self.shared.tasks.shutdown().clone();
         loop {
@@ -164,7 +162,7 @@ impl Driver {
             let now = self.shared.clock.now();
             self.coming.look(now);
             self.begin(now);
-            let next = self.rests.values().copied().chain(self.coming.due()).min();
+            let next = self.rests.due(now).into_iter().chain(self.coming.due()).chain(self.turn).min();
             let alarm = async {
                 match next {
                     Some(next) => self.shared.clock.sleep_until(next).await,
@@ -174,7 +172,7 @@ impl Driver {
             tokio::select! {
                 biased;
                 () = shutdown.stopped() => return,
-                word = words.recv() => match word {
+                word = words.next() => match word {
                     Some(word) => self.heard(word),
                     None => return,
                 },
@@ -192,7 +190,7 @@ impl Driver {
         match word {
             Word::Peer(message) => self.message(now, message),
             Word::Made(attempt, made) => self.coming.made(now, attempt, made),
-            Word::Left(outcome) => self.left(now, *outcome),
+            Word::Left(outcome) => self.left(now, &outcome),
         }
     }
 
@@ -208,10 +206,13 @@ impl Driver {
                 if let Step::Refuse { reason, text } = &step {
                     tracing::info!(shard = %attempt.shard, from = %message.from, ?reason, text, "a node does not take a shard");
                 }
-                if let Some(leaving) = self.leaving.get(&attempt.shard) {
-                    // The step that it does not hear of has a deadline.
-                    drop(leaving.try_send(SourceEvent::Heard(attempt, step)));
-                }
+                let Some(talk) = self.leaving.get(&attempt.shard).filter(|talk| talk.with == message.from) else {
+                    // Of an attempt that is over, or from one that was not asked: also an earlier life of the one that was (F3).
+                    metrics::counter!("tenure_handoff_strays_total").increment(1);
+                    return;
+                };
+                // The step that it does not hear of has a deadline.
+                drop(talk.words.try_send(SourceEvent::Heard(attempt, step)));
             }
             Step::Offer { .. } | Step::Package(_) | Step::Transferred { .. } | Step::Abort => {
                 self.coming.heard(now, message.from, message.reply, attempt, step);
@@ -221,64 +222,57 @@ impl Driver {
 
     /// Begins to give away what placement has elsewhere, unless it is under way or rests.
     fn begin(&mut self, now: Mono) {
-        self.rests.retain(|_, until| now < *until);
         // An attempt that ended without a word, by a fault, keeps no place.
-        self.leaving.retain(|_, words| !words.is_closed());
+        self.leaving.retain(|_, talk| !talk.words.is_closed());
+        self.turn = None;
         for (shard, to) in self.shared.ownership.gives() {
-            if self.leaving.contains_key(&shard) || self.rests.contains_key(&shard) {
-                continue;
-            }
+            let Some(to) = to.filter(|_| !self.leaving.contains_key(&shard)) else { continue };
             let Some(fence) = self.shared.ownership.fence(shard) else { continue };
-            self.leave(shard, fence, to);
+            if self.rests.rests(now, shard, &to) {
+                // It keeps no place from one that could go, however long it rests.
+                self.shared.ownership.kept(&fence);
+                self.turn = Some(now.plus(self.shared.times.step));
+            } else {
+                self.leave(now, shard, fence, to);
+            }
         }
     }
 
-    fn leave(&mut self, shard: ShardId, fence: Fence, to: Option<IncarnationId>) {
-        let target = to.and_then(|to| self.shared.address(&to).map(|address| (to, address)));
-        let deaf = target.as_ref().is_some_and(|(to, _)| {
-            let failed = self.failed.get(&shard).filter(|(of, _)| of == to).map_or(0, |(_, times)| *times);
-            failed >= PLAIN_AFTER && self.shared.drains()
-        });
-        let plain = target.is_none() || deaf || self.shared.peers.is_none();
+    fn leave(&mut self, now: Mono, shard: ShardId, fence: Fence, to: IncarnationId) {
+        // Nobody is asked to make place for what could not go: it is still being taken over here, or its target is just gone.
+        let address = self.shared.address(&to).filter(|_| self.shared.hands.is_ready(shard));
+        let Some(address) = address else {
+            let stayed = Stayed { why: Some(Why::Lost), still: false, drains: self.shared.drains() };
+            self.rests.stayed(now, shard, &to, self.shared.times.step, stayed);
+            return self.shared.ownership.kept(&fence);
+        };
+        let deaf = self.rests.is_deaf(shard, &to) && self.shared.drains();
+        let plain = deaf || self.shared.peers.is_none();
         let number = self.numbers.entry(shard).or_insert(0);
         *number += 1;
         let attempt = Attempt { shard, term: fence.term(), number: *number };
         let (words, heard) = mailbox::channel("handoff_leaving", WORDS);
-        self.leaving.insert(shard, words);
+        self.leaving.insert(shard, Talk { with: to.clone(), words });
         self.count();
-        let leaving = Leaving { shared: self.shared.clone(), fence, target, attempt, plain, heard };
+        let leaving = Leaving { shared: self.shared.clone(), fence, target: (to, address), attempt, plain, heard };
         self.shared.tasks.spawn("leave shard", Kind::Job, leaving::run(leaving));
     }
 
-    fn left(&mut self, now: Mono, outcome: Outcome) {
+    fn left(&mut self, now: Mono, outcome: &Outcome) {
         let shard = outcome.attempt.shard;
         self.leaving.remove(&shard);
         self.count();
         metrics::counter!("tenure_handoffs_total", "outcome" => outcome.word()).increment(1);
-        match outcome.kept {
-            None => {
-                self.failed.remove(&shard);
-                self.kept.remove(&shard);
-                self.moved += u64::from(outcome.moved);
-            }
-            Some(why) => {
-                let silent = matches!(why, Why::Late("offer" | "prepare") | Why::Unreachable);
-                if let (true, Some(to)) = (silent, outcome.to) {
-                    let failed = self.failed.entry(shard).or_insert_with(|| (to.clone(), 0));
-                    *failed = if failed.0 == to { (to, failed.1.saturating_add(1)) } else { (to, 1) };
-                } else if !silent {
-                    // It was heard: only silence in a row makes a node give without a word, and never to one that cannot read.
-                    self.failed.remove(&shard);
-                }
-                let kept = self.kept.entry(shard).or_insert(0);
-                *kept = kept.saturating_add(1);
-                // What is refused or late again and again is tried more and more seldom: each try may stop its rooms for a moment.
-                let times = 1 << (*kept - 1).min(LONGEST_REST);
-                // Placement has it elsewhere still: it is tried again, behind others.
-                let rest = if why == Why::Lost { NOT_READY } else { self.shared.times.step * times };
-                self.rests.insert(shard, now.plus(rest));
-                self.shared.ownership.kept(&outcome.fence);
-            }
+        if outcome.moved {
+            self.rests.moved(shard);
+            self.moved += 1;
+        } else {
+            let stayed = Stayed { why: outcome.kept, still: outcome.still, drains: self.shared.drains() };
+            self.rests.stayed(now, shard, &outcome.to, self.shared.times.step, stayed);
+        }
+        if outcome.kept.is_some() {
+            // Placement has it elsewhere still: it is tried again, behind others.
+            self.shared.ownership.kept(&outcome.fence);
         }
         // One line for a drain or a new node, however many shards moved.
         if self.leaving.is_empty() && self.moved > 0 && self.shared.ownership.gives().is_empty() {

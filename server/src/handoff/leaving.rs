@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenure_shared::IncarnationId;
+use tenure_shared::{IncarnationId, RoomId};
 
 use super::{
     driver::{Shared, Word},
@@ -12,16 +12,19 @@ use crate::{
     link::{Address, Attempt, Handoff},
     ownership::Transfer,
     room::host::Frozen,
-    runtime::{Mono, mailbox},
+    runtime::{Mono, faults, mailbox},
     store::Fence,
 };
+
+/// What a claim names that was given without a package.
+const NO_PACKAGE: u64 = 0;
 
 /// What one attempt needs.
 pub(super) struct Leaving {
     pub(super) shared: Arc<Shared>,
     pub(super) fence: Fence,
     /// Who is to have it, and where that one is reached.
-    pub(super) target: Option<(IncarnationId, Address)>,
+    pub(super) target: (IncarnationId, Address),
     pub(super) attempt: Attempt,
     /// Without a word to the target.
     pub(super) plain: bool,
@@ -32,8 +35,10 @@ pub(super) struct Leaving {
 pub(super) struct Outcome {
     pub(super) attempt: Attempt,
     pub(super) fence: Fence,
-    pub(super) to: Option<IncarnationId>,
+    pub(super) to: IncarnationId,
     pub(super) moved: bool,
+    /// Its rooms stood still for it.
+    pub(super) still: bool,
     /// Why the shard stays; `None` also if ownership decides.
     pub(super) kept: Option<Why>,
 }
@@ -56,15 +61,15 @@ impl Outcome {
 /// Gives the shard away, or not, and tells the driver.
 pub(super) async fn run(leaving: Leaving) {
     let (shared, attempt, fence) = (leaving.shared.clone(), leaving.attempt, leaving.fence.clone());
-    let to = leaving.target.as_ref().map(|(to, _)| to.clone());
-    let Some(end) = Attempting::new(leaving).run().await else { return };
+    let to = leaving.target.0.clone();
+    let mut attempting = Attempting::new(leaving);
+    let Some(end) = attempting.run().await else { return };
     let kept = match end {
         End::Kept(why) => Some(why),
         End::Moved | End::Doubted => None,
     };
-    let outcome = Outcome { attempt, fence, to, moved: end == End::Moved, kept };
-    // Without a driver nobody begins it again.
-    drop(shared.inbox.send(Word::Left(Box::new(outcome))).await);
+    let (moved, still) = (end == End::Moved, attempting.stopped.is_some());
+    shared.inbox.tell(Word::Left(Box::new(Outcome { attempt, fence, to, moved, still, kept }))).await;
 }
 
 struct Attempting {
@@ -110,20 +115,24 @@ impl Attempting {
     }
 
     fn offer(&self) -> Option<SourceEvent> {
+        faults::point("handoff.source.offering");
         let shared = &self.leaving.shared;
-        let rooms = u32::try_from(shared.hands.rooms(self.leaving.attempt.shard)).unwrap_or(u32::MAX);
-        let offer = Handoff::Offer { versions: shared.hands.versions(), rooms };
+        let shard = self.leaving.attempt.shard;
+        let rooms = u32::try_from(shared.hands.rooms(shard)).unwrap_or(u32::MAX);
+        let bytes = shared.hands.space(shard).bytes as u64;
+        let offer = Handoff::Offer { versions: shared.hands.versions(), rooms, bytes };
         (!self.say(offer)).then_some(SourceEvent::Unreachable)
     }
 
     fn say(&self, step: Handoff) -> bool {
-        let target = self.leaving.target.as_ref();
-        target.is_some_and(|(to, address)| self.leaving.shared.say((to, address), self.leaving.attempt, step))
+        let (to, address) = &self.leaving.target;
+        self.leaving.shared.say((to, address), self.leaving.attempt, step)
     }
 
     fn freeze(&mut self) -> Option<SourceEvent> {
         self.stopped = Some(self.leaving.shared.clock.now());
         self.frozen = self.leaving.shared.hands.freeze(&self.leaving.fence);
+        faults::point("handoff.source.frozen");
         self.frozen.is_none().then_some(SourceEvent::Lost)
     }
 
@@ -150,7 +159,10 @@ impl Attempting {
         let event = tokio::select! {
             biased;
             () = shared.tasks.shutdown().stopped() => return None,
-            stored = stored => stored.map_or(SourceEvent::Lost, SourceEvent::Stored),
+            stored = stored => {
+                faults::point("handoff.source.stored");
+                stored.map_or(SourceEvent::Lost, SourceEvent::Stored)
+            }
             said = heard.recv() => said?,
             () = lost => SourceEvent::Lost,
             () = clock.sleep_until(due) => SourceEvent::Tick,
@@ -163,49 +175,55 @@ impl Attempting {
         match effect {
             SourceEffect::Say(step) => {
                 let last = matches!(step, Handoff::Abort | Handoff::Transferred { .. });
+                let point = match step {
+                    Handoff::Package(_) => Some("handoff.source.packed"),
+                    Handoff::Transferred { .. } => Some("handoff.source.told"),
+                    _ => None,
+                };
                 if !self.say(step) && !last {
                     return Some(SourceEvent::Unreachable);
                 }
+                point.into_iter().for_each(faults::said);
             }
             SourceEffect::Freeze => {
                 return self.freeze();
             }
             SourceEffect::Transfer(package) => {
-                self.asking();
-                let Leaving { shared, fence, target, .. } = &self.leaving;
-                let Some((to, _)) = target else { return Some(SourceEvent::Doubt) };
-                let (clock, due) = (shared.clock.clone(), self.source.due().unwrap_or(Mono(0)));
-                let event = tokio::select! {
-                    biased;
-                    outcome = shared.ownership.transfer(fence, to, package.checksum(), package.manifest()) => match outcome {
-                        Transfer::Done(term) => SourceEvent::Given(Some(term)),
-                        Transfer::Doubt => SourceEvent::Doubt,
-                    },
-                    () = clock.sleep_until(due) => SourceEvent::Doubt,
-                };
-                return Some(event);
+                faults::point("handoff.source.transferring");
+                return Some(self.transfer(package.checksum(), package.manifest()).await);
             }
-            SourceEffect::Give => {
-                self.asking();
-                self.leaving.shared.ownership.gave(&self.leaving.fence).await;
-                return Some(SourceEvent::Given(None));
-            }
+            // The target loads everything, and hears of it from the claim.
+            SourceEffect::Give => return Some(self.transfer(NO_PACKAGE, Vec::new()).await),
             SourceEffect::Thaw => self.frozen.take().into_iter().for_each(Frozen::thaw),
             SourceEffect::Doubt => self.frozen.take().into_iter().for_each(Frozen::doubted),
             SourceEffect::Moved => {
-                let to = self.leaving.target.as_ref().map(|(_, address)| address.clone());
                 if let Some(frozen) = self.frozen.take() {
-                    frozen.moved(to);
+                    frozen.moved(Some(self.leaving.target.1.clone()));
                 }
             }
         }
         None
     }
 
-    /// From here on only a new term decides, also if this task is dropped (F1).
-    fn asking(&mut self) {
+    /// Asks the store for it, to this target and no other: whom gateways are told of is who is in the claim. With or without a package there
+    /// is the same deadline, and behind it the same doubt.
+    async fn transfer(&mut self, package: u64, manifest: Vec<(RoomId, u64)>) -> SourceEvent {
+        // From here on only a new term decides, also if this task is dropped (F1).
         if let Some(frozen) = &mut self.frozen {
             frozen.asking();
+        }
+        let Leaving { shared, fence, target: (to, _), .. } = &self.leaving;
+        let (clock, due) = (shared.clock.clone(), self.source.due().unwrap_or(Mono(0)));
+        tokio::select! {
+            biased;
+            outcome = shared.ownership.transfer(fence, to, package, manifest) => match outcome {
+                Transfer::Done(term) => {
+                    faults::point("handoff.source.transferred");
+                    SourceEvent::Given((package != NO_PACKAGE).then_some(term))
+                }
+                Transfer::Doubt => SourceEvent::Doubt,
+            },
+            () = clock.sleep_until(due) => SourceEvent::Doubt,
         }
     }
 
@@ -216,7 +234,7 @@ impl Attempting {
             metrics::histogram!("tenure_handoff_still_seconds").record(still.as_secs_f64());
         }
         let (shard, number) = (attempt.shard, attempt.number);
-        let (to, ms) = (self.leaving.target.as_ref().map(|(to, _)| to.as_str()), still.map(|still| still.as_millis()));
+        let (to, ms) = (self.leaving.target.0.as_str(), still.map(|still| still.as_millis()));
         match end {
             End::Moved => tracing::debug!(%shard, term = %attempt.term, number, to, ?ms, "a shard was handed over"),
             End::Doubted => {

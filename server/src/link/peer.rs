@@ -14,6 +14,9 @@ pub const PACKAGE_ROOMS: usize = 1_024;
 /// Most kinds of rooms, and most names of one kind, in an offer.
 pub const OFFER_NAMES: usize = 1_024;
 
+/// What a name in an offer takes in memory besides its bytes.
+const NAME_COST: usize = size_of::<(String, u32)>();
+
 /// A message from one node to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerMessage {
@@ -32,8 +35,28 @@ pub struct PeerMessage {
 pub enum PeerBody {
     /// A step of a move.
     Handoff(Attempt, Handoff),
-    /// For whatever listens under this name, which alone reads it; at most [`super::net::PACKET_BYTES`], and bounded by who reads it.
+    /// For whatever listens under this name, which alone reads it; at most [`super::net::PEER_BYTES`] with what stands around it.
     Other(String, Bytes),
+}
+
+impl PeerMessage {
+    /// About how many bytes it takes in memory.
+    pub fn size(&self) -> usize {
+        let named = |names: &[(String, u32)]| names.iter().map(|(name, _)| name.len() + NAME_COST).sum::<usize>();
+        let body = match &self.body {
+            PeerBody::Other(name, bytes) => name.len() + bytes.len(),
+            PeerBody::Handoff(_, Handoff::Offer { versions: Versions(kinds), .. }) => {
+                let of = |kind: &KindVersions| kind.kind.len() + named(&kind.components) + named(&kind.resources);
+                kinds.iter().map(|kind| NAME_COST * 2 + of(kind)).sum()
+            }
+            PeerBody::Handoff(_, Handoff::Refuse { text, .. }) => text.len(),
+            PeerBody::Handoff(_, Handoff::Package(package)) => {
+                package.rooms.iter().map(|room| size_of::<PackedRoom>() + room.room.as_str().len()).sum()
+            }
+            PeerBody::Handoff(..) => 0,
+        };
+        size_of::<Self>() + self.from.as_str().len() + self.reply.len() + self.to.as_str().len() + body
+    }
 }
 
 /// Which move a message is about. Of two attempts the higher one counts.
@@ -56,6 +79,8 @@ pub enum Handoff {
         versions: Versions,
         /// How many rooms are loaded.
         rooms: u32,
+        /// Bytes of the checkpoints of those that the package will have.
+        bytes: u64,
     },
     /// Target → source: yes.
     Ready,

@@ -4,11 +4,11 @@ use std::{
     collections::{BTreeSet, VecDeque},
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
-use tenure_shared::IncarnationId;
+use tenure_shared::{IncarnationId, Term};
 use tokio::task::JoinSet;
 
 use super::{
@@ -25,8 +25,6 @@ use crate::{
     store::{Error, Fence, Key, MemberInfo, Status, Store},
 };
 
-/// Microseconds by which a term may lie above the store's clock as this node knows it.
-const TERM_SLACK: u64 = 10_000_000;
 /// Most calls under way at once.
 const IN_FLIGHT: usize = 64;
 /// From one alarm about a store that forgot to the next.
@@ -210,9 +208,9 @@ impl Driver {
             Request::Expect(shard, until) => Event::Expect { shard, until },
             Request::Transferred { shard, incarnation, term, package } => {
                 // As with terms that are seen: a wild number must not use them up. Of the store's clock this node may know a little less.
-                let most = self.state.floor().0.max(self.store.now().0).saturating_add(TERM_SLACK);
-                if term.0 > most {
-                    tracing::warn!(%shard, %term, most, "a transfer under a term that nobody can have given: not taken notice of");
+                let most = self.shared.upgrade().map_or(Term(0), |shared| shared.highest_term());
+                if term > most {
+                    tracing::warn!(%shard, %term, %most, "a transfer under a term that nobody can have given: not taken notice of");
                     return Event::Wanted { shard };
                 }
                 Event::Transferred { shard, incarnation, term, package }
@@ -221,7 +219,7 @@ impl Driver {
             Request::TermSeen(shard, term) => {
                 metrics::counter!("tenure_terms_seen_total").increment(1);
                 // Terms follow the store's clock, and never go back: a wild number must not use them up.
-                let most = self.state.floor().max(tenure_shared::Term(self.store.now().0));
+                let most = self.state.floor().max(Term(self.store.now().0));
                 if term > most {
                     tracing::warn!(%shard, %term, %most, "a term was seen that nobody can have given: taken for the highest known");
                 }
@@ -290,6 +288,7 @@ impl Driver {
         if touched.members || touched.routes {
             self.publish_view(&shared, touched.routes);
         }
+        shared.floor.store(self.state.floor().0, Ordering::Release);
         shared.lease.set(until);
         let told = *shared.changes.borrow() > 0;
         // The first change is the beginning of acting, also of a node that takes no shards.

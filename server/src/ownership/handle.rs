@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -24,6 +24,8 @@ use crate::{
     store::{Error, Fence, MemberInfo, Store},
 };
 
+/// Microseconds by which a term may lie above the store's clock as this node knows it.
+const TERM_SLACK: u64 = 10_000_000;
 /// Most requests of handles waiting.
 const REQUESTS: usize = 1_024;
 
@@ -72,8 +74,19 @@ pub(super) struct Shared {
     pub(super) view: ArcSwap<View>,
     pub(super) views: watch::Sender<u64>,
     pub(super) requests: mailbox::Sender<Request>,
+    store: Store,
+    /// The highest term that the driver knows of any shard.
+    pub(super) floor: AtomicU64,
     /// Asked for, whether or not anybody sees it yet.
     drains: AtomicBool,
+}
+
+impl Shared {
+    /// See [`Ownership::highest_term`].
+    pub(super) fn highest_term(&self) -> Term {
+        let known = self.floor.load(Ordering::Acquire).max(self.store.now().0);
+        Term(known.saturating_add(TERM_SLACK))
+    }
 }
 
 /// A handle to this node's ownership; cheap to clone.
@@ -113,6 +126,8 @@ impl Ownership {
             view: ArcSwap::default(),
             views: watch::channel(0).0,
             requests,
+            store: store.clone(),
+            floor: AtomicU64::new(0),
             drains: AtomicBool::new(false),
         });
         let driver = Driver::new(store, clock, rng, info, &options, &shared, tasks.shutdown().clone());
@@ -203,8 +218,9 @@ impl Ownership {
         }
     }
 
-    /// Everything of this shard is stored, nothing of it runs any more, and `to` has its worlds ready: its claim goes to that member, with the
-    /// checksum of the package that they were made of; the store checks that the manifest's checkpoints are there. Sent once: an answer that
+    /// Everything of this shard is stored, and nothing of it runs any more: its claim goes to `to`, which has its worlds ready, with the
+    /// checksum of the package that they were made of; the store checks that the manifest's checkpoints are there. Package 0 and no manifest:
+    /// it knows nothing of it, and loads what is stored. Sent once: an answer that
     /// does not come is [`Transfer::Doubt`], and the claim is asked for anew at once. When this resolves the fence is no longer held.
     /// Bounded by the call deadline. Dropped, the transfer may happen all the same.
     pub async fn transfer(
@@ -272,6 +288,12 @@ impl Ownership {
             // An end without an answer is an end.
             drop(read.await);
         }
+    }
+
+    /// No term above this can have been given by now: terms follow the store's clock, of which this node may know a little less, and never go
+    /// back, so that a wild number must not count.
+    pub fn highest_term(&self) -> Term {
+        self.0.highest_term()
     }
 
     /// Into how many shards the rooms are divided.

@@ -18,6 +18,8 @@ pub struct Node {
     pub incarnation: IncarnationId,
     /// It serves, and has the role that the keys need: it keeps what it owns and may receive.
     pub serving: bool,
+    /// It gives its keys away, and has the role that they need: while nobody serves it takes those that nobody has.
+    pub drains: bool,
     /// `node.revision`; 0 is unset.
     pub revision: u64,
     /// Version of the game.
@@ -69,25 +71,29 @@ pub(crate) fn score(key: u64, member: u64) -> u64 {
 /// 2. Every other key, and the overflow, goes to the receiver below its bound with the highest score; when all are at the bound it does not
 ///    count.
 /// 3. While versions differ the members of the preferred version receive, and nothing moves for balance alone.
+/// 4. While nobody serves, a key that nobody has goes to one of those that drain, by the same rules, and nothing else moves: until they are
+///    gone they are better than nobody.
 ///
-/// Applied to its own result it moves nothing (H9). Without a serving node nothing moves.
+/// Applied to its own result it moves nothing (H9).
 pub fn place(nodes: &[Node], keys: &[Placed]) -> Placement {
-    let receivers = receivers(nodes);
-    let mut placement = Placement::default();
+    let (serving, mut placement) = (receivers(nodes), Placement::default());
+    let last = serving.is_empty();
+    let receivers = if last { preferred(nodes, |node| node.drains) } else { serving };
     if receivers.is_empty() {
         return placement;
     }
+    let keeps = |node: &Node| node.serving || last;
     let hashes: Vec<u64> = nodes.iter().map(|node| hash(node.incarnation.as_str())).collect();
     let bound = keys.len().div_ceil(receivers.len());
     let mut load = vec![0_usize; nodes.len()];
     let mut homeless: Vec<usize> = Vec::new();
     for (key, placed) in keys.iter().enumerate() {
         match placed.owner {
-            Some(owner) if nodes.get(owner).is_some_and(|node| node.serving) => load[owner] += 1,
+            Some(owner) if nodes.get(owner).is_some_and(keeps) => load[owner] += 1,
             _ => homeless.push(key),
         }
     }
-    if !mixed(nodes) {
+    if !last && !mixed(nodes) {
         overflow(keys, &hashes, bound, &mut load, &mut homeless, &mut placement.scored);
     }
     for key in homeless {
@@ -141,14 +147,19 @@ pub(crate) fn mixed(nodes: &[Node]) -> bool {
 /// Who may receive: serving members of the preferred version, which is that of the highest revision or, where none is set, that of the
 /// youngest.
 pub(crate) fn receivers(nodes: &[Node]) -> Vec<usize> {
-    let serving = || nodes.iter().enumerate().filter(|(_, node)| node.serving);
-    let top = serving().map(|(_, node)| node.revision).max().unwrap_or(0);
-    let youngest = serving().map(|(_, node)| node).min_by_key(|node| (node.beats, &node.incarnation));
+    preferred(nodes, |node| node.serving)
+}
+
+/// Of these nodes those of the preferred version.
+fn preferred(nodes: &[Node], of: impl Fn(&Node) -> bool) -> Vec<usize> {
+    let these = || nodes.iter().enumerate().filter(|(_, node)| of(node));
+    let top = these().map(|(_, node)| node.revision).max().unwrap_or(0);
+    let youngest = these().map(|(_, node)| node).min_by_key(|node| (node.beats, &node.incarnation));
     let preferred = |node: &Node| match top {
         0 => youngest.is_some_and(|youngest| youngest.version == node.version),
         top => node.revision == top,
     };
-    serving().filter(|(_, node)| preferred(node)).map(|(index, _)| index).collect()
+    these().filter(|(_, node)| preferred(node)).map(|(index, _)| index).collect()
 }
 
 #[cfg(test)]

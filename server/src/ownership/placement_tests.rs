@@ -11,6 +11,7 @@ fn node(name: &str) -> Node {
     Node {
         incarnation: IncarnationId::new(name).expect("valid"),
         serving: true,
+        drains: false,
         revision: 0,
         version: "1".to_owned(),
         beats: 1_000,
@@ -72,7 +73,7 @@ impl Cluster {
             self.nodes
                 .iter_mut()
                 .filter(|node| node.incarnation == old.incarnation)
-                .for_each(|node| node.serving = false);
+                .for_each(|node| (node.serving, node.drains) = (false, true));
             count(self);
             self.nodes.retain(|node| node.incarnation != old.incarnation);
             count(self);
@@ -83,11 +84,13 @@ impl Cluster {
 
 prop_compose! {
     fn any_cluster(one_version: bool)(
-        nodes in prop::collection::vec((any::<bool>(), 0_u64..3, 0_u8..3, 0_u64..100), 1..12),
+        nodes in prop::collection::vec((0_u8..3, 0_u64..3, 0_u8..3, 0_u64..100), 1..12),
+        nobody_serves in prop::bool::weighted(0.2),
         owners in prop::collection::vec(prop::option::weighted(0.8, 0_usize..14), 1..200),
     ) -> Cluster {
-        let nodes: Vec<Node> = nodes.into_iter().enumerate().map(|(n, (serving, revision, version, beats))| Node {
-            serving,
+        let nodes: Vec<Node> = nodes.into_iter().enumerate().map(|(n, (stands, revision, version, beats))| Node {
+            serving: stands == 0 && !nobody_serves,
+            drains: stands == 1,
             revision: if one_version { 1 } else { revision },
             version: if one_version { String::new() } else { version.to_string() },
             beats,
@@ -106,12 +109,37 @@ proptest! {
     fn h9_it_is_quiescent_and_never_stuck(mut cluster in any_cluster(false)) {
         cluster.settle();
         prop_assert_eq!(cluster.settle(), Vec::<usize>::new());
-        if cluster.nodes.iter().any(|node| node.serving) {
+        let somebody = cluster.nodes.iter().any(|node| node.serving);
+        if somebody || cluster.nodes.iter().any(|node| node.drains) {
             for owner in &cluster.owners {
-                let serves = |node: &Node| node.serving && Some(&node.incarnation) == owner.as_ref();
+                let serves =
+                    |node: &Node| (node.serving || !somebody) && Some(&node.incarnation) == owner.as_ref();
                 prop_assert!(cluster.nodes.iter().any(serves), "{owner:?} does not serve");
             }
         }
+    }
+
+    #[test]
+    fn while_nobody_serves_only_what_nobody_has_moves_and_to_one_that_drains(mut cluster in any_cluster(false)) {
+        cluster.nodes.iter_mut().for_each(|node| node.serving = false);
+        let lives = |cluster: &Cluster, owner: &Option<IncarnationId>| {
+            cluster.nodes.iter().any(|node| Some(&node.incarnation) == owner.as_ref())
+        };
+        let before = cluster.owners.clone();
+        let free = before.iter().filter(|owner| !lives(&cluster, owner)).count();
+        let drains = cluster.nodes.iter().any(|node| node.drains);
+        let moved = cluster.settle();
+        prop_assert_eq!(moved.len(), if drains { free } else { 0 });
+        for key in moved {
+            prop_assert!(!lives(&cluster, &before[key]), "it had an owner");
+            let takes = |node: &Node| node.drains && Some(&node.incarnation) == cluster.owners[key].as_ref();
+            prop_assert!(cluster.nodes.iter().any(takes));
+        }
+        // Whoever serves next has all of it.
+        cluster.nodes.push(node("new#1"));
+        cluster.settle();
+        let new = &cluster.nodes[cluster.nodes.len() - 1].incarnation;
+        prop_assert_eq!(cluster.loads()[new], cluster.owners.len());
     }
 
     #[test]

@@ -10,7 +10,22 @@ use thiserror::Error;
 pub const VARIABLE: &str = "TENURE_FAULT";
 
 /// All fault points. A name that is not here is refused by [`check`], and by the test of this file if the code calls it.
-pub const POINTS: &[&str] = &[];
+pub const POINTS: &[&str] = &[
+    "handoff.source.offering",
+    "handoff.source.frozen",
+    "handoff.source.stored",
+    "handoff.source.packed",
+    "handoff.source.transferring",
+    "handoff.source.transferred",
+    "handoff.source.told",
+    "handoff.target.ready",
+    "handoff.target.made",
+    "handoff.target.prepared",
+    "handoff.target.claimed",
+    "handoff.target.ticked",
+    "handoff.gateway.moved",
+    "handoff.gateway.attached",
+];
 
 /// Why fault points were not armed. The caller ends the process: a fault test without its fault would pass.
 #[derive(Debug, Error)]
@@ -43,6 +58,12 @@ pub fn point(name: &'static str) {
     build::point(name);
 }
 
+/// The same, right after something was said to another process: a point that acts lets other threads write it first.
+#[inline]
+pub fn said(name: &'static str) {
+    build::said(name);
+}
+
 #[cfg(not(debug_assertions))]
 mod build {
     //! Nothing.
@@ -53,20 +74,29 @@ mod build {
 
     #[inline]
     pub(super) const fn point(_: &'static str) {}
+
+    #[inline]
+    pub(super) const fn said(_: &'static str) {}
 }
 
 #[cfg(debug_assertions)]
 mod build {
     //! What is armed, and the signals.
 
-    use std::sync::{
-        OnceLock,
-        atomic::{AtomicU32, Ordering},
+    use std::{
+        sync::{
+            OnceLock,
+            atomic::{AtomicU32, Ordering},
+        },
+        time::Duration,
     };
 
     use rustix::process::{Signal, getpid, kill_process};
 
     use super::{Error, POINTS};
+
+    /// What other threads get to write down what was said.
+    const OUT: Duration = Duration::from_millis(30);
 
     /// One point that is armed.
     pub(super) struct Armed {
@@ -102,11 +132,22 @@ mod build {
     }
 
     pub(super) fn point(name: &'static str) {
+        reach(name, Duration::ZERO);
+    }
+
+    pub(super) fn said(name: &'static str) {
+        reach(name, OUT);
+    }
+
+    fn reach(name: &'static str, first: Duration) {
         debug_assert!(POINTS.contains(&name), "{name} is not in faults::POINTS");
         let Some(armed) = ARMED.get() else { return };
         for armed in armed.iter().filter(|armed| armed.name == name) {
             let before = armed.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
             if before == Ok(1) {
+                if !first.is_zero() {
+                    std::thread::park_timeout(first);
+                }
                 // A signal to oneself is there before this call returns, and KILL leaves no chance to flush anything: as in a crash.
                 if let Err(error) = kill_process(getpid(), armed.signal) {
                     tracing::error!(point = name, %error, "no signal could be sent to this process");

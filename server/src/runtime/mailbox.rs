@@ -54,7 +54,7 @@ impl<T> Sender<T> {
     pub fn try_send(&self, value: T) -> Result<(), Refused<T>> {
         self.inner.try_send(value).map_err(|e| match e {
             mpsc::error::TrySendError::Full(value) => {
-                metrics::counter!("tenure_mailbox_full_total", "mailbox" => self.name).increment(1);
+                self.count_full();
                 Refused::Full(value)
             }
             mpsc::error::TrySendError::Closed(value) => Refused::Closed(value),
@@ -75,6 +75,11 @@ impl<T> Sender<T> {
     /// Gives the value back when nobody reads the mailbox any more.
     pub fn blocking_send(&self, value: T) -> Result<(), Refused<T>> {
         self.inner.blocking_send(value).map_err(|e| Refused::Closed(e.0))
+    }
+
+    /// Counts a value that found no place, as [`Sender::try_send`] does: for bounds besides the number of values.
+    pub fn count_full(&self) {
+        metrics::counter!("tenure_mailbox_full_total", "mailbox" => self.name).increment(1);
     }
 
     /// Whether nobody reads it any more.

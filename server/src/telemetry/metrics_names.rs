@@ -127,7 +127,7 @@ metrics! {
     Histogram "tenure_handoff_step_seconds" ["step"] "Time of each step at the source: offer, freeze, prepare, transfer.";
     Histogram "tenure_handoff_still_seconds" [] "Time in which the rooms of a shard stood still at the source, from the freeze to the end of the attempt.";
     Histogram "tenure_handoff_prepare_seconds" [] "Time in which the target read a package's rooms and made their worlds, or could not.";
-    Counter "tenure_handoff_strays_total" [] "Messages about moves that were for another life of this node: ignored.";
+    Counter "tenure_handoff_strays_total" [] "Messages about moves that were for another life of this node, from one that was not asked, or about an attempt that is over: ignored.";
     Counter "tenure_store_forgot_total" [] "Times that this node found that the store had forgotten what it had acknowledged.";
     Counter "tenure_terms_seen_total" [] "Times that somebody had seen a higher term of a shard than this node sent.";
 

@@ -5,12 +5,16 @@ use std::{
     time::Duration,
 };
 
-use tenure::link::{Mode, Package, RefuseReason, ToGateway};
+use tenure::{
+    link::{Mode, Package, RefuseReason, ToGateway},
+    ownership::Transfer,
+    room::host::Space,
+};
 
 use crate::{
     handover::{freeze, pair, transfer},
     harness::{SHARDS, World, room},
-    lab::{CURSED_THING, Say},
+    lab::{CURSED_THING, STUBBORN_THING, STUBBORN_THINGS, Say},
     moves::{applied, hooks, world_without_checkpoints},
     player::{Answer, Player, answer, frames, room_of},
     weather::Weather,
@@ -194,14 +198,15 @@ async fn what_is_not_stored_as_said_or_has_no_place_is_refused_and_nothing_is_ke
     // Nobody waits for the end: nothing is kept.
     let unwanted = hands.prepare(shard, &package);
     drop(unwanted);
-    world.until("all places are free", || hands.has_place(2));
+    let has_place = |rooms| hands.takes(shard, Space { shards: 1, rooms, bytes: 0 }).is_ok();
+    world.until("all places are free", || has_place(2));
     let checksum = hands.prepare(shard, &package).await.expect("ready");
-    assert!(hands.has_place(1) && !hands.has_place(2));
+    assert!(has_place(1) && !has_place(2));
     hands.prepare(shard, &package).await.expect("the newest set counts");
     hands.drop_prepared(shard, checksum + 1);
-    assert!(!hands.has_place(2), "that is another one's");
+    assert!(!has_place(2), "that is another one's");
     hands.drop_prepared(shard, checksum);
-    assert!(hands.has_place(2));
+    world.until("it is free", || has_place(2));
     frozen.thaw();
 }
 
@@ -229,4 +234,65 @@ async fn a_shard_that_is_lost_while_it_stands_still_is_not_stored() {
         }
         applied(&world, &ann) == [1, 2]
     });
+}
+
+/// H12: at the next owner it is no news any more that somebody came.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_came_while_the_store_did_not_keep_up_is_seen_before_the_room_stands_still() {
+    let world = world_without_checkpoints();
+    let (a, b, id) = pair(&world).await;
+    let gateways = vec![a.gateway(), b.gateway()];
+    let mut ann = Player::join(&world, &gateways, &id, "ann", 1);
+    world.until("she is seen", || world.view(&id).book.seats == 1);
+    world.weather.hold_commits.store(true, Ordering::SeqCst);
+    // A commit with each tick, until as many wait as may.
+    let later = Duration::from_secs(3_600).as_millis() as u64;
+    world.until("it ticks no more", || {
+        let before = world.view(&id).tick;
+        (0..4).for_each(|n| ann.say(&gateways, Say::Later(format!("{}-{n}", ann.said.len()), later)));
+        world.pass(Duration::from_millis(60));
+        world.view(&id).tick == before
+    });
+    let bob = Player::join(&world, &gateways, &id, "bob", 2);
+    let mut frozen = freeze(&a, &id);
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.view(&id).book.seats, 1, "it cannot tick yet");
+    world.weather.hold_commits.store(false, Ordering::SeqCst);
+    let package = frozen.stored().await.expect("stored");
+    assert_eq!(world.view(&id).book.seats, 2, "it was seen here");
+    b.host.hands().prepare(id.shard(SHARDS), &package).await.expect("ready");
+    let last = world.view(&id).tick;
+    transfer(&a, &b, &id, &package, &mut frozen).await;
+    frozen.moved(None);
+    world.until("it goes on there", || world.view(&id).tick > last);
+    assert_eq!(world.view(&id).book.seats, 2, "and once");
+    drop((ann, bob));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worlds_that_are_not_needed_are_dropped_while_no_lock_is_held() {
+    let world = world_without_checkpoints();
+    let (a, b, id) = pair(&world).await;
+    let gateways = vec![a.gateway(), b.gateway()];
+    let _ann = Player::join(&world, &gateways, &id, "ann", 1);
+    let shard = id.shard(SHARDS);
+    let (fence, target) = (a.ownership.fence(shard).unwrap(), b.ownership.incarnation().unwrap());
+    let mut frozen = freeze(&a, &id);
+    let package = frozen.stored().await.expect("stored");
+    b.host.hands().prepare(shard, &package).await.expect("ready");
+    // The claim comes without the package: its worlds are of no use, and their destructors take their time.
+    STUBBORN_THING.store(true, Ordering::SeqCst);
+    frozen.asking();
+    assert!(matches!(a.ownership.transfer(&fence, &target, 0, Vec::new()).await, Transfer::Done(_)));
+    world.until("it is the other's", || b.holds(&id));
+    world.until("it is being dropped", || STUBBORN_THINGS.load(Ordering::SeqCst) > 0);
+    let (told, done) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| told.send(b.host.status().shards));
+        let status = done.recv_timeout(Duration::from_secs(5));
+        STUBBORN_THING.store(false, Ordering::SeqCst);
+        assert!(status.is_ok(), "nobody waits for a destructor of game code");
+    });
+    frozen.moved(None);
+    world.until("it runs there", || b.host.status().stages.get("running") == Some(&1));
 }

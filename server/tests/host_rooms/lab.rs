@@ -48,6 +48,22 @@ impl From<u64> for Thing {
     }
 }
 
+/// A thing does not let go until this is false; and how many did so.
+pub static STUBBORN_THING: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+pub static STUBBORN_THINGS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+impl Drop for Thing {
+    fn drop(&mut self) {
+        use std::sync::atomic::Ordering::SeqCst;
+        if STUBBORN_THING.load(SeqCst) {
+            STUBBORN_THINGS.fetch_add(1, SeqCst);
+        }
+        while STUBBORN_THING.load(SeqCst) {
+            std::thread::yield_now();
+        }
+    }
+}
+
 /// What the test sees of each room: its book and tick, and the players connected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {

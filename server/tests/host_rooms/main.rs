@@ -25,6 +25,7 @@ mod owed;
 mod player;
 mod refusals;
 mod rewards;
+mod stays;
 mod stopping;
 mod takeovers;
 mod weather;

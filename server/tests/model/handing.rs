@@ -112,7 +112,7 @@ impl Cluster {
         this.hand.number += 1;
         let attempt = Attempt { shard: SHARD, term: Term(term), number: u64::from(this.hand.number) };
         this.hand.source = Some((Source::offer(attempt, TIMES, now), to.clone()));
-        self.send(state, node, &to, attempt, Handoff::Offer { versions: Versions::default(), rooms: 1 });
+        self.send(state, node, &to, attempt, Handoff::Offer { versions: Versions::default(), rooms: 1, bytes: 1 });
     }
 
     /// Whether a deadline of a move has passed.

@@ -139,6 +139,23 @@ async fn a_join_and_a_drain_move_shards_and_the_last_one_keeps_serving() {
 }
 
 #[tokio::test]
+async fn a_drain_whose_only_target_dies_has_its_shards_again() {
+    // C28: nobody else is there, and whoever drains is better than nobody.
+    let mut world = World::with(&["a", "b"]).await;
+    world.node("a").ownership.drain().await;
+    world.run(Duration::from_secs(10)).await;
+    assert_eq!(world.loads(), BTreeMap::from([("a", 0), ("b", 24)]));
+    world.kill("b");
+    world.run(Duration::from_secs(4)).await;
+    assert_eq!(world.loads(), BTreeMap::from([("a", 24)]));
+    world.run(Duration::from_secs(10)).await;
+    assert_eq!((world.loads(), world.node("a").ownership.gives()), (BTreeMap::from([("a", 24)]), vec![]));
+    world.start("c", "1", 0, &["room"]).await;
+    world.run(Duration::from_secs(10)).await;
+    assert_eq!(world.loads(), BTreeMap::from([("a", 0), ("c", 24)]));
+}
+
+#[tokio::test]
 async fn eight_nodes_drain_to_one() {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let mut world = World::with(&names).await;

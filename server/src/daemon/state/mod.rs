@@ -206,6 +206,8 @@ impl State {
                     true => !self.draining,
                     false => member.status == Status::Serving,
                 },
+                // Daemons have been told to stop there.
+                drains: false,
                 revision: member.info.revision,
                 version: member.info.version.clone(),
                 beats: member.beats,

@@ -16,7 +16,7 @@ use crate::{
         tables::Tables,
     },
     link::{Attach, Attached, ToNode},
-    runtime::Mono,
+    runtime::{Mono, faults},
 };
 
 /// What became of the answer to an attach.
@@ -92,6 +92,7 @@ impl Inner {
         (seat.seat, seat.tick_rate) = (attached.seat, tick_rate);
         (seat.first, seat.generation, seat.raised) = (generation, generation, false);
         (seat.floor, seat.at) = ((term, tick), at);
+        faults::point("handoff.gateway.attached");
         if seat.ring.replay(attached.owed) {
             self.show(now, &before.into(), &attached.snapshot);
         } else {

@@ -27,7 +27,7 @@ pub(super) use link::{Link, Place, Register};
 use super::fanout::{FanOut, Item, Off};
 use crate::{
     link::{Address, Dial, Directory, ToGateway},
-    runtime::{Clock, Mono, Rng, Shutdown},
+    runtime::{Clock, Mono, Rng, Shutdown, faults},
 };
 use choice::Hints;
 use link::Down;
@@ -142,6 +142,7 @@ impl Router {
         let mut hints = self.hints.lock();
         match message {
             ToGateway::Moved { term, to, .. } if shard.0 < self.directory.shards() => {
+                faults::point("handoff.gateway.moved");
                 let to = to.clone().filter(|to| *to != by.address);
                 hints.moved(shard, *term, to, self.directory.owner(shard).as_ref());
             }

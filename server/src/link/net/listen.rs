@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::io::split;
 
 use super::{
-    codec::PACKET_BYTES,
+    codec::{PACKET_BYTES, PEER_BYTES},
     handshake::{HANDSHAKE_BYTES, Refusal, Role, shake},
     inbound::Inbound,
     life::{Cause, Life},
@@ -121,7 +121,7 @@ async fn run(
     } else {
         tracing::info!(%peer, gateway = name, "a gateway is linked");
     }
-    inbound.allow(PACKET_BYTES);
+    inbound.allow(if role == Role::Peer { PEER_BYTES } else { PACKET_BYTES });
     let life = Life::new(site, peer);
     life.queue.open();
     let ending = Ending { life: life.clone(), _permit: permit };

@@ -26,7 +26,7 @@ mod read;
 mod site;
 mod write;
 
-pub use codec::{ADDRESS_BYTES, FRAME_MEMBERS, PACKET_BYTES, TEXT_BYTES};
+pub use codec::{ADDRESS_BYTES, FRAME_MEMBERS, PACKET_BYTES, PEER_BYTES, TEXT_BYTES};
 pub use dial::{Dialer, client};
 pub use handshake::PROTOCOL;
 pub use limits::Limits;

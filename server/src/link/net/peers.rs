@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::io::split;
 
 use super::{
-    codec::{PACKET_BYTES, PING, read_to_peer, write_to_peer},
+    codec::{PEER_BYTES, PING, read_to_peer, write_to_peer},
     handshake::{HANDSHAKE_BYTES, shake},
     inbound::Inbound,
     life::{Cause, Life},
@@ -139,7 +139,7 @@ async fn linked<S: Stream>(mut ending: Ending, open: impl Future<Output = std::i
             return Cause::new("refused", refusal.to_string());
         }
     }
-    inbound.allow(PACKET_BYTES);
+    inbound.allow(PEER_BYTES);
     ending.open = true;
     site.metrics.open.increment(1.0);
     site.common.tasks.spawn("link_write", Kind::PerConnection, write(life.clone(), to, None));

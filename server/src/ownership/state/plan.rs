@@ -13,7 +13,7 @@ use crate::{
         view::takes_shards,
     },
     runtime::Mono,
-    store::{Key, Status},
+    store::{Key, Member, Status},
 };
 
 /// A shard that nobody has for so many heartbeats is taken by whoever finds it: the member that should have it does not know.
@@ -140,14 +140,14 @@ impl State {
     /// Where every shard belongs, by what is known.
     fn place(&mut self, own: &IncarnationId) {
         let members: Vec<_> = self.peers.members.iter().filter(|member| takes_shards(member)).collect();
+        // Of itself it knows first.
+        let status = |member: &Member| if member.incarnation == *own { self.wanted } else { member.status };
         let nodes: Vec<Node> = members
             .iter()
             .map(|member| Node {
                 incarnation: member.incarnation.clone(),
-                serving: match member.incarnation == *own {
-                    true => self.wanted == Status::Serving,
-                    false => member.status == Status::Serving,
-                },
+                serving: status(member) == Status::Serving,
+                drains: status(member) == Status::Draining,
                 revision: member.info.revision,
                 version: member.info.version.clone(),
                 beats: member.beats,

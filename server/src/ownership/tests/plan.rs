@@ -100,6 +100,23 @@ fn a_drain_gives_everything_if_somebody_can_have_it() {
 }
 
 #[test]
+fn whoever_drains_takes_back_what_nobody_else_can_have() {
+    let owned: Vec<Route> = (0..4).map(|n| route(n, Some("b#1"), 10)).collect();
+    let mut state = among(8, &["a#1", "b#1"], owned);
+    assert_eq!(state.holdings().len(), 4);
+    state.step(seconds(1), Event::Drain);
+    let effects = state.step(seconds(1), present(&["a#1"]));
+    let dead: Vec<(u32, Seen)> = (0..4).map(|n| (n, seen(Some("b#1"), 10))).collect();
+    assert_eq!(acquires_of(&effects), dead, "nobody serves");
+    grant_all(&mut state, seconds(1), &effects, 2_000);
+    assert_eq!((state.holdings().len(), gives(&state)), (8, vec![]));
+    state.step(seconds(2), present(&["a#1", "c#1"]));
+    assert_eq!(gives(&state).len(), 2, "they go on to whoever serves next");
+    state.step(seconds(2), Event::Leave);
+    assert_eq!(acquires_of(&state.step(seconds(3), present(&["a#1"]))), vec![], "it has deregistered");
+}
+
+#[test]
 fn a_release_that_failed_is_made_again() {
     let mut state = eight_of_a();
     state.step(seconds(1), present(&["a#1", "b#1"]));

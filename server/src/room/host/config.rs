@@ -35,6 +35,10 @@ pub(super) const LOADS_AT_A_TIME: usize = 64;
 pub(super) const PREPARED_SHARDS: usize = 64;
 /// Most bytes of checkpoints and work whose worlds are ready; a world in memory is a few times as large as its checkpoint.
 pub(super) const PREPARED_BYTES: usize = 256 << 20;
+/// Most bytes of checkpoints in one package: with the work of its rooms several of them fit into what a target makes ready at a time. What is left
+/// out is loaded by the next owner as after a takeover.
+pub(super) const PACKAGE_BYTES: usize = 32 << 20;
+const _: () = assert!(PACKAGE_BYTES * 8 <= PREPARED_BYTES);
 /// Ledger calls of one shard at a time; grants of one player are never applied side by side.
 pub(super) const LEDGER_LANES: usize = 16;
 /// Most rooms that a status lists; the rest is counted.

@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use tenure_shared::Term;
 
-use super::{attaching, core::Host, inbox::RoomHandle, shard::Shard};
+use super::{attaching, config::PACKAGE_BYTES, core::Host, inbox::RoomHandle, prepared::Space, shard::Shard};
 use crate::{
     link::{Address, PACKAGE_ROOMS, Package, PackedRoom},
     store::Fence,
@@ -44,8 +44,8 @@ impl Frozen {
         self.fence.term()
     }
 
-    /// Resolves when every room stands still and everything is stored. What runs is in the package, at most [`PACKAGE_ROOMS`] rooms of it;
-    /// what is still being read, parked or cut off is loaded by the next owner as after a takeover. `None`: the shard was lost, is in
+    /// Resolves when every room stands still and everything is stored. What runs is in the package, at most [`PACKAGE_ROOMS`] rooms of it with
+    /// [`PACKAGE_BYTES`] of checkpoints; what is still being read, parked or cut off is loaded by the next owner as after a takeover. `None`: the shard was lost, is in
     /// doubt, or the node stops. It has no deadline of its own. Cancel-safe.
     pub async fn stored(&mut self) -> Option<Package> {
         let (host, shard) = (self.host.clone(), self.shard.clone());
@@ -116,12 +116,12 @@ impl Frozen {
             let packed = (*handle.packed.lock())?;
             let waited = u32::try_from(now.since(packed.ticked).as_micros()).unwrap_or(u32::MAX);
             let (room, saved) = (handle.room.clone(), packed.saved);
-            Some(PackedRoom { room, version: saved.version, hash: saved.hash, waited })
+            Some((saved.bytes, PackedRoom { room, version: saved.version, hash: saved.hash, waited }))
         });
         let mut rooms: Vec<_> = packed.collect();
-        rooms.sort_by(|a, b| a.room.cmp(&b.room));
-        rooms.truncate(PACKAGE_ROOMS);
-        Package { rooms }
+        rooms.sort_by(|a, b| a.1.room.cmp(&b.1.room));
+        rooms.truncate(fit(rooms.iter().map(|(bytes, _)| *bytes)).rooms);
+        Package { rooms: rooms.into_iter().map(|(_, packed)| packed).collect() }
     }
 
     fn wake(&self) {
@@ -129,6 +129,19 @@ impl Frozen {
             handle.wake();
         }
     }
+}
+
+/// What a package of rooms with checkpoints of these lengths takes where it is made ready, as far as it goes.
+pub(super) fn fit(rooms: impl Iterator<Item = usize>) -> Space {
+    let mut space = Space { shards: 1, ..Space::default() };
+    for bytes in rooms.take(PACKAGE_ROOMS) {
+        if space.rooms > 0 && space.bytes.saturating_add(bytes) > PACKAGE_BYTES {
+            break;
+        }
+        space.bytes = space.bytes.saturating_add(bytes);
+        space.rooms += 1;
+    }
+    space
 }
 
 impl std::fmt::Debug for Frozen {

@@ -4,7 +4,12 @@ use std::sync::{Arc, atomic::Ordering};
 
 use tenure_shared::ShardId;
 
-use super::{RoomHost, core::Host, frozen::Frozen, prepared};
+use super::{
+    RoomHost,
+    core::Host,
+    frozen::{self, Frozen},
+    prepared::{self, Space},
+};
 use crate::{
     link::{KindVersions, Package, RefuseReason, Versions},
     plugin::RoomKind,
@@ -49,10 +54,24 @@ impl Hands {
         self.0.rooms_of(shard).len()
     }
 
-    /// Whether so many rooms more may be loaded here.
-    pub fn has_place(&self, rooms: usize) -> bool {
-        let taken = self.0.rooms.len() + self.0.prepared.rooms();
-        taken.saturating_add(rooms) <= self.0.config.max_rooms
+    /// What a package of a shard would take at its next owner: see [`Frozen::stored`].
+    pub fn space(&self, shard: ShardId) -> Space {
+        let mut rooms = self.0.rooms_of(shard);
+        rooms.sort_by(|a, b| a.room.cmp(&b.room));
+        frozen::fit(rooms.iter().map(|handle| handle.bytes.load(Ordering::Relaxed)))
+    }
+
+    /// Whether a shard is served here and its takeover is done: what goes is known.
+    pub fn is_ready(&self, shard: ShardId) -> bool {
+        self.0.held(shard).is_some_and(|shard| shard.is_ready())
+    }
+
+    /// Whether [`Hands::prepare`] would take a package of this shard now, if it takes so much: asked before its rooms stand still for it.
+    ///
+    /// # Errors
+    /// Why not, for programs and for people.
+    pub fn takes(&self, shard: ShardId, space: Space) -> Result<(), (RefuseReason, String)> {
+        prepared::takes(&self.0, shard, space)
     }
 
     /// Stops the rooms of a shard at a tick boundary and lets them store themselves, other shards go on. `None`: it is not served under this
@@ -74,7 +93,7 @@ impl Hands {
 
     /// The worlds that were made for this package are not needed any more.
     pub fn drop_prepared(&self, shard: ShardId, checksum: u64) {
-        self.0.prepared.discard(shard, checksum);
+        prepared::scrap(&self.0, self.0.prepared.discard(shard, checksum));
     }
 }
 

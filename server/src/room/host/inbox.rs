@@ -87,11 +87,14 @@ pub(super) struct Saved {
     pub(super) version: u64,
     /// xxh3 of its body.
     pub(super) hash: u64,
+    /// Length of its body.
+    pub(super) bytes: usize,
 }
 
 impl Saved {
     pub(super) fn of(checkpoint: &Checkpoint) -> Self {
-        Self { version: checkpoint.version, hash: xxhash_rust::xxh3::xxh3_64(&checkpoint.body) }
+        let body = &checkpoint.body;
+        Self { version: checkpoint.version, hash: xxhash_rust::xxh3::xxh3_64(body), bytes: body.len() }
     }
 }
 
@@ -147,6 +150,8 @@ pub(super) struct RoomHandle {
     /// The last giving of its shard for which it stands still with everything stored, and what of it the next owner can go on from.
     pub(super) still: AtomicU64,
     pub(super) packed: Mutex<Option<Packed>>,
+    /// Length of its last checkpoint.
+    pub(super) bytes: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -173,6 +178,7 @@ impl RoomHandle {
             told_to_stop: AtomicBool::new(false),
             still: AtomicU64::new(0),
             packed: Mutex::new(None),
+            bytes: AtomicUsize::new(0),
         }
     }
 

@@ -44,6 +44,7 @@ pub use executor::{Activity, Busy, Executor, Next, Wake};
 pub use frozen::Frozen;
 pub use hands::Hands;
 pub use inbox::Stage;
+pub use prepared::Space;
 pub use status::{HostStatus, RoomStatus, StopReport};
 pub use threads::Threads;
 pub use watchdog::Kill;

@@ -74,6 +74,29 @@ impl Drop for PreparedRoom {
     }
 }
 
+/// What worlds that are made ready take of a node's bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Shards.
+    pub shards: usize,
+    /// Rooms.
+    pub rooms: usize,
+    /// Bytes of their checkpoints.
+    pub bytes: usize,
+}
+
+impl std::ops::Add for Space {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            shards: self.shards.saturating_add(other.shards),
+            rooms: self.rooms.saturating_add(other.rooms),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+}
+
 /// Sets of worlds by shard; and those that are being made.
 #[derive(Default)]
 pub(super) struct Prepared(Arc<Mutex<Sets>>);
@@ -83,12 +106,13 @@ struct Sets {
     kept: BTreeMap<ShardId, Set>,
     // Counts calls: of two for one shard the later one counts.
     calls: u64,
-    shards: usize,
-    rooms: usize,
-    bytes: usize,
+    space: Space,
 }
 
-struct Set {
+/// Worlds of one package. Not to be dropped while a lock is held, nor on a thread that is not meant for game code: worlds may be large, and
+/// have destructors. See [`scrap`].
+#[must_use]
+pub(super) struct Set {
     call: u64,
     checksum: u64,
     rooms: Vec<PreparedRoom>,
@@ -98,18 +122,17 @@ struct Set {
 /// What a set takes of the bounds; given back when it is dropped.
 struct Place {
     sets: Arc<Mutex<Sets>>,
-    rooms: usize,
-    bytes: usize,
+    space: Space,
 }
 
 impl Place {
     fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
         let mut sets = self.sets.lock();
-        if sets.bytes.saturating_add(bytes) > PREPARED_BYTES {
-            return Err((RefuseReason::Full, "the worlds of other shards take all the memory meant for it".to_owned()));
+        if sets.space.bytes.saturating_add(bytes) > PREPARED_BYTES {
+            return Err(full(MEMORY));
         }
-        sets.bytes += bytes;
-        self.bytes += bytes;
+        sets.space.bytes += bytes;
+        self.space.bytes += bytes;
         Ok(())
     }
 }
@@ -117,74 +140,106 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut sets = self.sets.lock();
-        sets.shards -= 1;
-        sets.rooms -= self.rooms;
-        sets.bytes -= self.bytes;
+        sets.space.shards -= self.space.shards;
+        sets.space.rooms -= self.space.rooms;
+        sets.space.bytes -= self.space.bytes;
     }
+}
+
+/// Why there is no place.
+const MEMORY: &str = "the worlds of other shards take all the memory meant for it";
+const MANY: &str = "this node has as many rooms or moves as it may";
+
+fn full(why: &str) -> Refusal {
+    (RefuseReason::Full, why.to_owned())
 }
 
 type Refusal = (RefuseReason, String);
 
 impl Prepared {
-    /// Rooms that are ready or being made ready.
-    pub(super) fn rooms(&self) -> usize {
-        self.0.lock().rooms
-    }
-
     fn begin(&self, rooms: usize, loaded: usize, most: usize) -> Result<(u64, Place), Refusal> {
         let mut sets = self.0.lock();
-        if sets.shards >= PREPARED_SHARDS || loaded + sets.rooms + rooms > most {
-            return Err((RefuseReason::Full, "this node has as many rooms or moves as it may".to_owned()));
-        }
-        sets.shards += 1;
-        sets.rooms += rooms;
+        let space = Space { shards: 1, rooms, bytes: 0 };
+        fits(sets.space + space, loaded, most)?;
+        sets.space = sets.space + space;
         sets.calls += 1;
-        Ok((sets.calls, Place { sets: self.0.clone(), rooms, bytes: 0 }))
+        Ok((sets.calls, Place { sets: self.0.clone(), space }))
     }
 
-    /// Keeps a set, unless a later one is there.
-    fn keep(&self, shard: ShardId, set: Set) -> bool {
-        // Dropped when the lock is free: game code has destructors.
-        let (kept, _dropped) = {
-            let mut sets = self.0.lock();
-            match sets.kept.get(&shard) {
-                Some(later) if later.call > set.call => (false, Some(set)),
-                _ => (true, sets.kept.insert(shard, set)),
-            }
-        };
-        kept
+    /// Keeps a set, unless a later one is there; gives what is not needed, and whether it is the new one.
+    fn keep(&self, shard: ShardId, set: Set) -> (Option<Set>, bool) {
+        let mut sets = self.0.lock();
+        match sets.kept.get(&shard) {
+            Some(later) if later.call > set.call => (Some(set), true),
+            _ => (sets.kept.insert(shard, set), false),
+        }
     }
 
-    /// The shard begins: its worlds, if they are of the package that it came with.
-    pub(super) fn take(&self, shard: ShardId, package: Option<u64>) -> Vec<PreparedRoom> {
+    /// The shard begins: its worlds, if they are of the package that it came with, and otherwise what is not needed.
+    pub(super) fn take(&self, shard: ShardId, package: Option<u64>) -> (Vec<PreparedRoom>, Option<Set>) {
         let set = self.0.lock().kept.remove(&shard);
         match set {
-            Some(set) if package == Some(set.checksum) => set.rooms,
-            Some(_) => {
+            Some(set) if package == Some(set.checksum) => (set.rooms, None),
+            Some(set) => {
                 tracing::debug!(%shard, "the worlds that were made ready are not those of the shard: it is read");
-                Vec::new()
+                (Vec::new(), Some(set))
             }
-            None => Vec::new(),
+            None => (Vec::new(), None),
         }
     }
 
-    pub(super) fn discard(&self, shard: ShardId, checksum: u64) {
-        let _dropped = {
-            let mut sets = self.0.lock();
-            let is_meant = sets.kept.get(&shard).is_some_and(|set| set.checksum == checksum);
-            is_meant.then(|| sets.kept.remove(&shard))
-        };
+    /// The worlds of a package, which are not needed any more.
+    pub(super) fn discard(&self, shard: ShardId, checksum: u64) -> Option<Set> {
+        let mut sets = self.0.lock();
+        let is_meant = sets.kept.get(&shard).is_some_and(|set| set.checksum == checksum);
+        is_meant.then(|| sets.kept.remove(&shard)).flatten()
     }
+}
+
+/// Whether so much may be ready beside the rooms that are loaded.
+fn fits(space: Space, loaded: usize, most: usize) -> Result<(), Refusal> {
+    if space.shards > PREPARED_SHARDS || loaded.saturating_add(space.rooms) > most {
+        return Err(full(MANY));
+    }
+    if space.bytes > PREPARED_BYTES { Err(full(MEMORY)) } else { Ok(()) }
+}
+
+/// Worlds that nobody needs are dropped on the room threads, one after the other.
+pub(super) fn scrap(host: &Arc<Host>, unwanted: Option<Set>) {
+    let Some(set) = unwanted else { return };
+    let Some(label) = set.rooms.first().map(|room| room.room().as_str().into()) else { return };
+    drop(host.executor.spawn(label, Box::new(Scrapping(set))));
+}
+
+/// Drops the worlds of a set.
+struct Scrapping(Set);
+
+impl Activity for Scrapping {
+    fn run(&mut self, now: Mono) -> Next {
+        drop(self.0.rooms.pop());
+        if self.0.rooms.is_empty() { Next::Done } else { Next::At(now) }
+    }
+}
+
+/// Whether a package of a shard that takes so much would be made ready now.
+pub(super) fn takes(host: &Host, shard: ShardId, space: Space) -> Result<(), Refusal> {
+    free(host, shard)?;
+    let taken = host.prepared.0.lock().space;
+    fits(taken + space, host.rooms.len(), host.config.max_rooms)
+}
+
+/// Where the shard would begin, if nothing of it is here.
+fn free(host: &Host, shard: ShardId) -> Result<&parking_lot::RwLock<Option<Arc<super::shard::Shard>>>, Refusal> {
+    if host.stopping.load(Ordering::Acquire) || host.shutdown.is_stopped() {
+        return Err(stopping());
+    }
+    let slot = host.shards.get(shard.0 as usize).filter(|slot| slot.read().is_none());
+    slot.ok_or_else(|| (RefuseReason::NotServing, format!("shard {shard} is served here, or there is none")))
 }
 
 pub(super) async fn prepare(host: &Arc<Host>, shard: ShardId, package: &Package) -> Result<u64, Refusal> {
     let received = host.clock.now();
-    if host.stopping.load(Ordering::Acquire) || host.shutdown.is_stopped() {
-        return Err(stopping());
-    }
-    let Some(slot) = host.shards.get(shard.0 as usize).filter(|slot| slot.read().is_none()) else {
-        return Err((RefuseReason::NotServing, format!("shard {shard} is served here, or there is none")));
-    };
+    let slot = free(host, shard)?;
     let rooms = &package.rooms;
     let sound = rooms.iter().all(|packed| packed.room.shard(host.config.shards) == shard)
         && rooms.is_sorted_by(|a, b| a.room < b.room)
@@ -195,22 +250,30 @@ pub(super) async fn prepare(host: &Arc<Host>, shard: ShardId, package: &Package)
     let (call, place) = host.prepared.begin(rooms.len(), host.rooms.len(), host.config.max_rooms)?;
     let place = Arc::new(Mutex::new(place));
     let answers: Vec<_> = rooms.iter().map(|packed| start(host, packed.clone(), received, place.clone())).collect();
-    let mut made = Vec::with_capacity(answers.len());
+    let mut set = Set { call, checksum: package.checksum(), rooms: Vec::with_capacity(answers.len()), _place: place };
     for answer in answers {
-        made.push(answer.await.unwrap_or_else(|_| Err(stopping()))?);
+        match answer.await.unwrap_or_else(|_| Err(stopping())) {
+            Ok(made) => set.rooms.push(made),
+            Err(refusal) => {
+                scrap(host, Some(set));
+                return Err(refusal);
+            }
+        }
     }
-    let checksum = package.checksum();
-    let set = Set { call, checksum, rooms: made, _place: place };
-    // Held while it is kept: a shard that begins takes what is there, and what comes later finds that it has begun.
-    let begun = slot.read();
-    if begun.is_some() {
-        drop(begun);
-        return Err((RefuseReason::NotServing, format!("shard {shard} is served here")));
-    }
-    if !host.prepared.keep(shard, set) {
-        return Err((RefuseReason::NotStored, "a later package has come".to_owned()));
-    }
-    Ok(checksum)
+    let checksum = set.checksum;
+    let (unwanted, refused) = {
+        // Held while it is kept: a shard that begins takes what is there, and what comes later finds that it has begun.
+        let begun = slot.read();
+        if begun.is_some() {
+            (Some(set), Some((RefuseReason::NotServing, format!("shard {shard} is served here"))))
+        } else {
+            let (unwanted, new) = host.prepared.keep(shard, set);
+            let later = new.then(|| (RefuseReason::NotStored, "a later package has come".to_owned()));
+            (unwanted, later)
+        }
+    };
+    scrap(host, unwanted);
+    refused.map_or(Ok(checksum), Err)
 }
 
 fn stopping() -> Refusal {
@@ -253,7 +316,7 @@ async fn make(
     let loaded = loading::load(host, room).await.map_err(|error| not_stored(error.to_string()))?;
     let checkpoint = loaded.checkpoint.ok_or_else(|| not_stored("it is not in the store".to_owned()))?;
     let saved = Saved::of(&checkpoint);
-    if saved != (Saved { version: packed.version, hash: packed.hash }) {
+    if (saved.version, saved.hash) != (packed.version, packed.hash) {
         return Err(not_stored(format!("its checkpoint has version {}, not {}", saved.version, packed.version)));
     }
     place.lock().grow(checkpoint.body.len() + loaded.items.iter().map(|item| item.payload.len()).sum::<usize>())?;

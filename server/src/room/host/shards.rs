@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tenure_shared::ShardId;
 
-use super::{attaching, core::Host, giving, shard::Shard};
+use super::{attaching, core::Host, giving, prepared, shard::Shard};
 use crate::runtime::tasks::Kind;
 
 /// Starts the task that watches ownership.
@@ -52,8 +52,10 @@ pub(super) fn begin_owned(host: &Arc<Host>) {
         {
             let (package, fence) = (held.package, held.fence);
             host.ran(&fence);
-            let ready = host.prepared.take(id, package);
+            let (ready, unwanted) = host.prepared.take(id, package);
             *slot = Some(Shard::start(host, id, fence, ready));
+            drop(slot);
+            prepared::scrap(host, unwanted);
         }
     }
 }

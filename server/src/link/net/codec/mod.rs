@@ -21,6 +21,9 @@ pub(super) use to_peer::{read_to_peer, write_to_peer};
 /// Longest packet, bytes: a snapshot of the largest room (16 MiB) for a few members at a time. What is longer in a length is refused before anything
 /// is reserved (C42).
 pub const PACKET_BYTES: usize = 64 * 1024 * 1024;
+/// Longest packet between room nodes, bytes: a package of as many rooms as there may be takes 100 KiB, an offer some KiB, a message of a daemon
+/// 64 KiB.
+pub const PEER_BYTES: usize = 256 * 1024;
 /// Most members in one frame: a node has fewer sockets than that behind one gateway.
 pub const FRAME_MEMBERS: usize = 65_536;
 /// Longest text for people or programs in a message, bytes.

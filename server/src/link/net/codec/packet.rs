@@ -9,9 +9,9 @@ use super::{LENGTH, PACKET_BYTES};
 /// Byte strings shorter than this are copied: a segment of its own costs more than the copy.
 const COPY_BELOW: usize = 1_024;
 
-/// A message would be longer than [`PACKET_BYTES`].
+/// A message would be longer than what its reader takes: [`PACKET_BYTES`], or [`super::PEER_BYTES`] between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a message of {0} bytes; a link carries at most {PACKET_BYTES}")]
+#[error("a message of {0} bytes is longer than a link of its kind carries")]
 pub(in super::super) struct TooLong(pub(in super::super) usize);
 
 /// One message, length included, ready to be written.

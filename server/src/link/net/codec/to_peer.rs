@@ -6,7 +6,7 @@ use tenure_shared::{
     wire::{Error, Fault},
 };
 
-use super::{ADDRESS_BYTES, Fields, Out, Packet, Packets, TEXT_BYTES, TooLong};
+use super::{ADDRESS_BYTES, Fields, LENGTH, Out, PEER_BYTES, Packet, Packets, TEXT_BYTES, TooLong};
 use crate::link::{
     Attempt, Handoff, KindVersions, OFFER_NAMES, PACKAGE_ROOMS, Package, PackedRoom, PeerBody, PeerMessage,
     RefuseReason, Versions,
@@ -20,7 +20,12 @@ const HEAD: usize = 3;
 const ATTEMPT: usize = 3;
 
 pub(in super::super) fn write_to_peer(message: &PeerMessage) -> Result<Packets, TooLong> {
-    packet(message).map(|packet| Packets::from_elem(packet, 1))
+    let packet = packet(message)?;
+    match packet.len - LENGTH {
+        ..=PEER_BYTES => Ok(Packets::from_elem(packet, 1)),
+        // Nobody would read it: the link would end.
+        longer => Err(TooLong(longer)),
+    }
 }
 
 fn packet(message: &PeerMessage) -> Result<Packet, TooLong> {
@@ -48,10 +53,11 @@ fn packet(message: &PeerMessage) -> Result<Packet, TooLong> {
         out
     };
     let out = match handoff {
-        Handoff::Offer { versions, rooms } => {
-            let mut out = step(2, 2);
+        Handoff::Offer { versions, rooms, bytes } => {
+            let mut out = step(2, 3);
             write_versions(&mut out, versions);
             out.uint(*rooms);
+            out.uint(*bytes);
             out
         }
         Handoff::Ready => step(3, 0),
@@ -115,7 +121,7 @@ pub(in super::super) fn read_to_peer(packet: &Bytes) -> Result<Option<PeerMessag
     }
     let (message, fields) = match number {
         1 => ("other", 2),
-        2 => ("offer", ATTEMPT + 2),
+        2 => ("offer", ATTEMPT + 3),
         3 => ("ready", ATTEMPT),
         4 => ("refuse", ATTEMPT + 2),
         5 => ("package", ATTEMPT + 1),
@@ -140,7 +146,7 @@ pub(in super::super) fn read_to_peer(packet: &Bytes) -> Result<Option<PeerMessag
 
 fn read_step(f: &mut Fields<'_>, number: u32) -> Result<Handoff, Error> {
     Ok(match number {
-        2 => Handoff::Offer { versions: read_versions(f)?, rooms: f.u32("rooms")? },
+        2 => Handoff::Offer { versions: read_versions(f)?, rooms: f.u32("rooms")?, bytes: f.u64("bytes")? },
         3 => Handoff::Ready,
         4 => Handoff::Refuse { reason: read_reason(f)?, text: f.text("text", TEXT_BYTES)?.to_owned() },
         5 => {
@@ -211,7 +217,7 @@ mod tests {
     use proptest::prelude::*;
     use tenure_shared::RoomId;
 
-    use super::{super::LENGTH, *};
+    use super::*;
 
     fn every() -> Vec<PeerMessage> {
         let attempt = Attempt { shard: ShardId(17), term: Term(1_764_446_400_123_456), number: 3 };
@@ -224,7 +230,7 @@ mod tests {
             waited: 41_000,
         };
         let steps = vec![
-            Handoff::Offer { versions: Versions(vec![kind]), rooms: 12 },
+            Handoff::Offer { versions: Versions(vec![kind]), rooms: 12, bytes: 70_000 },
             Handoff::Ready,
             Handoff::Refuse { reason: RefuseReason::Unreadable, text: "why".to_owned() },
             Handoff::Package(Package { rooms: vec![room] }),

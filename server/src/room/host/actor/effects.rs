@@ -1,5 +1,7 @@
 //! From a tick's effects to a commit, and what an acknowledged commit means for the room.
 
+use std::sync::atomic::Ordering;
+
 use tenure_shared::RoomId;
 
 use super::{
@@ -88,8 +90,14 @@ impl Actor {
             return self.park(&format!("its checkpoint has {size} bytes; room.max_checkpoint is {limit}"), now);
         }
         self.cancelling.extend(request.cancelled.iter().cloned());
-        self.saved = Some(Saved::of(&checkpoint));
+        self.stored_as(Saved::of(&checkpoint));
         self.submit(Request { checkpoint: Some(checkpoint), ..request });
+    }
+
+    /// Its newest checkpoint, stored or about to be.
+    pub(super) fn stored_as(&mut self, saved: Saved) {
+        self.saved = Some(saved);
+        self.handle.bytes.store(saved.bytes, Ordering::Relaxed);
     }
 
     /// Hands a request over. When it is not taken, the refusal of an earlier one is on its way: it ends this world.

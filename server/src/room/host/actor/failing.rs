@@ -91,7 +91,7 @@ impl Actor {
             }
         };
         self.world = Some(world);
-        self.saved = Some(Saved::of(&checkpoint));
+        self.stored_as(Saved::of(&checkpoint));
         for (gateway, message) in messages {
             self.mail.send(&self.host, gateway, message);
         }

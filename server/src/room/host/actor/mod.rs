@@ -86,6 +86,8 @@ pub(super) struct Actor {
     pacer: Pacer,
     next_checkpoint: Mono,
     frozen: bool,
+    // It goes on where another node left it, and has not ticked yet.
+    came: bool,
     stopping: bool,
     stop_by: Mono,
     // Requests on their way, and whether one of them is a periodic checkpoint.
@@ -165,6 +167,7 @@ impl Actor {
             pacer,
             next_checkpoint: now,
             frozen: false,
+            came: false,
             stopping: false,
             stop_by: now,
             unacked: 0,

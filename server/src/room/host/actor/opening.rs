@@ -61,7 +61,7 @@ impl Actor {
             Some(checkpoint) => match self.make(|actor| actor.restore_world(&checkpoint)) {
                 Ok(world) => {
                     self.world = Some(world);
-                    self.saved = Some(Saved::of(&checkpoint));
+                    self.stored_as(Saved::of(&checkpoint));
                     let request = self.reconcile(&loaded.items, checkpoint.summary.dormant);
                     self.start_running(request, now);
                 }
@@ -80,10 +80,11 @@ impl Actor {
         world.set_term(self.shard.term());
         world.keep_graces();
         self.world = Some(world);
-        self.saved = Some(stored.saved);
+        self.stored_as(stored.saved);
         self.items.load(&stored.items);
         let request = self.reconcile(&stored.items, stored.dormant);
         self.ticked = stored.ticked;
+        self.came = true;
         let next = stored.ticked.plus(self.host.period(&self.kind));
         self.start_running_at(request, Some(next), now);
     }

@@ -20,7 +20,7 @@ use crate::{
     link::{GatewayId, Mode, ToGateway},
     plugin::TaskFuture,
     room::world::{InputRefused, RoomWorld, TickInput, TickOutput},
-    runtime::{Mono, tasks::Kind},
+    runtime::{Mono, faults, tasks::Kind},
 };
 
 impl Actor {
@@ -57,6 +57,9 @@ impl Actor {
                 return;
             }
         }
+        if std::mem::take(&mut self.came) {
+            faults::point("handoff.target.ticked");
+        }
         // Before anything comes that systems have not seen.
         self.maybe_checkpoint(now);
         if self.phase != Phase::Running {
@@ -90,8 +93,9 @@ impl Actor {
         if !self.host.may_run(&self.shard, now) {
             let giving = self.shard.giving().is_some();
             if giving && !self.frozen {
-                self.show_all(now);
-                if self.phase != Phase::Running {
+                let shown = self.show_all(now);
+                if self.phase != Phase::Running || !shown {
+                    self.pacer.restart(now);
                     return false;
                 }
             }
@@ -127,13 +131,18 @@ impl Actor {
     }
 
     /// Before a room stands still for another owner its systems see what came since the last tick: there it is no news any more. The tick that
-    /// comes a little early is the one that was due next.
-    fn show_all(&mut self, now: Mono) {
+    /// comes a little early is the one that was due next. `false`: it must wait until the store keeps up again; whoever freezes it has a deadline.
+    fn show_all(&mut self, now: Mono) -> bool {
         let unseen = self.world.as_ref().is_some_and(RoomWorld::unseen);
-        if unseen && self.unacked < UNACKED_COMMITS && self.host.leads(&self.shard, now) {
-            self.ticked = self.pacer.next();
-            self.one_tick(now);
+        if !unseen || !self.host.leads(&self.shard, now) {
+            return true;
         }
+        if self.unacked >= UNACKED_COMMITS {
+            return false;
+        }
+        self.ticked = self.pacer.next();
+        self.one_tick(now);
+        true
     }
 
     fn one_tick(&mut self, now: Mono) {

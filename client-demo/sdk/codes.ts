@@ -20,6 +20,8 @@ export const CloseCode = {
   Unauthorised: 4008,
   RoomFull: 4009,
   MayRetry: 4010,
+  Kicked: 4011,
+  RoomEnded: 4012,
 } as const;
 
 const FINAL = new Set<number>([
@@ -32,6 +34,8 @@ const FINAL = new Set<number>([
   CloseCode.ProtocolError,
   CloseCode.Unauthorised,
   CloseCode.RoomFull,
+  CloseCode.Kicked,
+  CloseCode.RoomEnded,
 ]);
 
 /** After these the seat is gone, or somebody else has it: coming back by oneself would loop. All others are worth a resume. */
@@ -50,6 +54,8 @@ export function describe(code: number): string {
     case CloseCode.ProtocolError: return 'This page and the server do not understand each other. Reload the page.';
     case CloseCode.Unauthorised: return 'The server did not accept your login.';
     case CloseCode.RoomFull: return 'The room is full.';
+    case CloseCode.Kicked: return 'You were removed from the room.';
+    case CloseCode.RoomEnded: return 'The room has ended.';
     default: return 'The connection was lost.';
   }
 }

@@ -133,7 +133,7 @@ impl Bot {
                     self.worker.shard.lock().counters.gave_up += 1;
                     break;
                 }
-                End::Lost(Cause::Closed(CloseCode::ResumeFailed | CloseCode::RoomError)) => {
+                End::Lost(Cause::Closed(code)) if code == CloseCode::ResumeFailed || code.ends_seat() => {
                     self.worker.shard.lock().counters.seats_lost += 1;
                     self.state.lose_seat();
                     self.backoff(attempt)

@@ -8,8 +8,8 @@ pub use bevy_ecs::prelude::{
 
 pub use crate::app::App;
 pub use crate::plugin::{
-    Answer, Charged, Fired, Granted, Join, Leave, Outcome, OwnedBy, Recipient, Refuse, ReplyTo, Request, RewardDue,
-    RoomBuilder, RoomPlugin, Seat,
+    Answer, Charged, Fired, Granted, Join, Leave, LeaveCause, Outcome, OwnedBy, Recipient, Refuse, ReplyTo, Request,
+    RewardDue, RoomBuilder, RoomPlugin, Seat,
     Stage::{self, Apply, Collect, Receive, Simulate},
     TaskDone, TaskEnd, Work,
     params::{

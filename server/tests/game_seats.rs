@@ -54,9 +54,18 @@ fn game(room: &mut RoomBuilder) {
         log.0.push(format!("{} is back", who(&seats, seat)));
     });
     room.on_leave(|In(leave): In<Leave>, seats: Seats, mut log: ResMut<Log>| {
-        log.0.push(format!("{} leaves, {}", who(&seats, leave.seat), leave.consented));
+        log.0.push(format!("{} leaves, {:?}", who(&seats, leave.seat), leave.cause));
     });
-    room.systems(Apply, read);
+    room.message::<Kick>("kick");
+    room.systems(Apply, (read, kick));
+}
+
+/// Whoever sends it is kicked, with as many others as it says by the same reason.
+#[derive(Clone, Serialize, Deserialize)]
+struct Kick(String);
+
+fn kick(inbox: Inbox<Kick>, mut out: Out) {
+    inbox.iter().for_each(|(seat, Kick(reason))| out.kick(seat, reason.as_str()));
 }
 
 fn log(room: &TestRoom, seat: tenure::test::TestSeat) -> Vec<String> {
@@ -136,8 +145,8 @@ fn graces_run_on_room_time_and_hooks_run_once() {
         "ada drops",
         "ada is back",
         "ada drops",
-        "ada leaves, false",
-        "bob leaves, true",
+        "ada leaves, GraceOver",
+        "bob leaves, Consented",
         "cem joins",
     ];
     assert_eq!(log(&room, cem), expected);
@@ -160,7 +169,7 @@ fn a_move_is_no_coming_and_going_but_who_does_not_come_back_is_gone() {
     room.advance(Duration::from_secs(4));
     assert_eq!(log(&room, ada).len(), 2);
     room.advance(Duration::from_secs(2));
-    assert_eq!(log(&room, ada)[2..], ["bob drops", "bob leaves, false"]);
+    assert_eq!(log(&room, ada)[2..], ["bob drops", "bob leaves, GraceOver"]);
     assert_eq!(room.world().seats(), 1);
 }
 
@@ -176,8 +185,28 @@ fn what_was_sent_before_leaving_is_applied() {
     let cem = room.join("cem");
     room.tick(1);
     let expected =
-        ["ada joins", "bob joins", "bob drops", "ada steps 1", "bob steps 2", "ada leaves, true", "cem joins"];
+        ["ada joins", "bob joins", "bob drops", "ada steps 1", "bob steps 2", "ada leaves, Consented", "cem joins"];
     assert_eq!(log(&room, cem), expected);
+}
+
+#[test]
+fn a_kick_has_a_code_and_a_cause_of_its_own() {
+    let mut room = TestRoom::new("seats", game);
+    let (ada, bob) = (room.join("ada"), room.join("bob"));
+    room.send(ada, "kick", &Kick("no spitting".to_owned()));
+    room.tick(1);
+    assert_eq!(room.closed(ada), Some((CloseCode::Kicked, "no spitting")));
+    assert_eq!(log(&room, bob)[2..], ["ada leaves, Kicked"]);
+    // Who was about to leave, with messages of his still waiting, is told that he has left.
+    for _ in 0..20 {
+        room.send(bob, "kick", &Kick("out".to_owned()));
+    }
+    let socket = room.world().attachments()[0].clone();
+    room.world().detach(socket.seat, socket.generation, true);
+    let output = room.world().tick(tenure::room::world::TickInput::default());
+    let left = output.messages.into_iter().map(|(_, message)| message).collect::<Vec<_>>();
+    assert_eq!(left, [tenure::link::ToGateway::Left { conn: socket.conn }]);
+    assert_eq!(room.world().seats(), 0);
 }
 
 #[test]

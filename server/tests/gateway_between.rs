@@ -109,8 +109,8 @@ async fn a_socket_that_closes_between_owners_leaves_no_seat_behind() {
 }
 
 #[tokio::test]
-async fn a_room_that_is_over_is_4002_and_a_seat_that_nobody_knows_4010() {
-    for (gone, code) in [(false, 4002), (true, 4010)] {
+async fn a_room_that_is_over_is_4012_and_a_seat_that_nobody_knows_4010() {
+    for (gone, code) in [(false, 4012), (true, 4010)] {
         let rig = rig_of(2).await;
         let mut client = login(&rig, "anna").await;
         client.enter("k3").await;

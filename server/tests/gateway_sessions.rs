@@ -298,14 +298,16 @@ async fn an_attach_that_is_answered_too_late_is_given_back() {
 }
 
 #[tokio::test]
-async fn a_room_that_fails_closes_its_sockets_with_its_code() {
-    let rig = Rig::new(|_| ()).await;
-    let mut client = login(&rig, "anna").await;
-    client.enter("k3").await;
-    let conn = rig.node.seats(&arena())[0].conn;
-    rig.node.send(ToGateway::Close { conn, code: CloseCode::RoomError, reason: "parked".to_owned() });
-    assert_eq!(client.ended().await, Ended::Code(4002, "parked".to_owned()));
-    until("the session has ended with the seat", || rig.store.session(&anna(), &arena()).is_none()).await;
+async fn a_room_that_ends_a_seat_closes_its_socket_with_its_code() {
+    for code in [CloseCode::RoomError, CloseCode::Kicked, CloseCode::RoomEnded] {
+        let rig = Rig::new(|_| ()).await;
+        let mut client = login(&rig, "anna").await;
+        client.enter("k3").await;
+        let conn = rig.node.seats(&arena())[0].conn;
+        rig.node.send(ToGateway::Close { conn, code, reason: "over".to_owned() });
+        assert_eq!(client.ended().await, Ended::Code(code.code(), "over".to_owned()));
+        until("the session has ended with the seat", || rig.store.session(&anna(), &arena()).is_none()).await;
+    }
 }
 
 #[tokio::test]

@@ -14,11 +14,11 @@ pub enum CloseCode {
     Restart = 1012,
     /// 1013: the server is over a limit; come back later.
     TryLater = 1013,
-    /// 4000: the client left its room on purpose and the server agreed.
+    /// 4000: the client left its room on purpose. The server begins no close with it: a room that ends a seat says 4011 or 4012.
     Consented = 4000,
     /// 4001: this gateway goes away: reconnect and resume.
     Moving = 4001,
-    /// 4002: the room failed for good (parked or disposed).
+    /// 4002: the room failed for good.
     RoomError = 4002,
     /// 4003: the seat could not be resumed (unknown, expired or a wrong session token).
     ResumeFailed = 4003,
@@ -36,11 +36,15 @@ pub enum CloseCode {
     RoomFull = 4009,
     /// 4010: a passing fault; the same request may be tried again.
     MayRetry = 4010,
+    /// 4011: the game ended this seat; the reason is the game's.
+    Kicked = 4011,
+    /// 4012: the game ended the room, as at the end of a match.
+    RoomEnded = 4012,
 }
 
 impl CloseCode {
     /// Every code, for tables and tests.
-    pub const ALL: [CloseCode; 16] = [
+    pub const ALL: [CloseCode; 18] = [
         CloseCode::Normal,
         CloseCode::TooBig,
         CloseCode::Internal,
@@ -57,6 +61,8 @@ impl CloseCode {
         CloseCode::Unauthorised,
         CloseCode::RoomFull,
         CloseCode::MayRetry,
+        CloseCode::Kicked,
+        CloseCode::RoomEnded,
     ];
 
     /// The number on the wire.
@@ -88,7 +94,14 @@ impl CloseCode {
             CloseCode::Unauthorised => "unauthorised",
             CloseCode::RoomFull => "room_full",
             CloseCode::MayRetry => "may_retry",
+            CloseCode::Kicked => "kicked",
+            CloseCode::RoomEnded => "room_ended",
         }
+    }
+
+    /// Whether a room that closes with it has ended the seat: there is nothing left to come back to.
+    pub const fn ends_seat(self) -> bool {
+        matches!(self, CloseCode::Consented | CloseCode::RoomError | CloseCode::Kicked | CloseCode::RoomEnded)
     }
 }
 

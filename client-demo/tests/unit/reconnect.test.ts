@@ -31,7 +31,7 @@ describe('after a drop', () => {
     expect([room.generation, room.savedSession.session, room.stats.reconnects]).toEqual([2, 's2', 1]);
   });
 
-  it.each([1000, 1009, 4000, 4002, 4003, 4004, 4007, 4008, 4009])('does not come back after %i', async (code) => {
+  it.each([1000, 1009, 4000, 4002, 4003, 4004, 4007, 4008, 4009, 4011, 4012])('does not come back after %i', async (code) => {
     const bench = new Bench();
     const room = await bench.room();
     const left = vi.fn();

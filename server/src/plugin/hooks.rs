@@ -34,13 +34,26 @@ impl Join {
     }
 }
 
-/// A seat ends. Its entity is removed after the hook.
+/// A seat ends. Its entity is removed after the hook. A room that ends by `RoomControl::dispose` ends without this hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leave {
     /// The seat.
     pub seat: Entity,
-    /// Whether the player meant it; else the reconnect grace ran out, or the room kicked him.
-    pub consented: bool,
+    /// Why.
+    pub cause: LeaveCause,
+}
+
+/// Why a seat ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaveCause {
+    /// The player left on purpose.
+    Consented,
+    /// He lost his socket, and was not back within the reconnect grace.
+    GraceOver,
+    /// The game said `Out::kick`.
+    Kicked,
+    /// A seat that had ended was there again, since the store forgot its end: it ends again, in favour of the one that the player has since.
+    Forgotten,
 }
 
 /// A request of a client.

@@ -25,7 +25,7 @@ pub use answer::{Answer, Refuse, ReplyTo};
 pub use builder::{ComponentBuilder, MessageBuilder, ResourceBuilder, RoomBuilder, Stage, TimerBuilder};
 pub(crate) use component::{Collector, Holder};
 pub(crate) use handlers::{Handlers, Hook, RequestOutcome, run};
-pub use hooks::{Charged, Fired, Granted, Join, Leave, Outcome, Request, TaskDone, Work};
+pub use hooks::{Charged, Fired, Granted, Join, Leave, LeaveCause, Outcome, Request, TaskDone, Work};
 pub use kind::{RoomKind, RoomPlugin};
 pub(crate) use registry::{Filter, Migrations, Registry, Scope};
 pub(crate) use resource::ErasedResource;

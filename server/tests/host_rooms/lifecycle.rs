@@ -203,7 +203,7 @@ async fn a_room_that_ends_and_is_made_anew_pays_each_time() {
         }
         assert_eq!(world.gold("ann").await, round * 5, "a grant of a later life is another grant (H6)");
         gateway.say(&ann, 2, &Say::End);
-        world.until("its sockets are closed", || gateway.closed(ann.conn) == Some(CloseCode::RoomError));
+        world.until("its sockets are closed", || gateway.closed(ann.conn) == Some(CloseCode::RoomEnded));
         world.until("it is gone", || node.host.status().rooms == 0);
         assert_eq!(world.store.load(&room("a")).await.unwrap(), None);
     }

@@ -189,7 +189,7 @@ async fn a_late_message_of_a_former_life_names_nobody() {
         gateway.say(&ann, 1, &Say::Keep(life));
         world.until("it plays", || world.view(&room("a")).book.applied.get("ann").is_some_and(|n| *n == [life]));
         gateway.say(&ann, 2, &Say::End);
-        world.until("it has ended", || gateway.closed(ann.conn) == Some(CloseCode::RoomError));
+        world.until("it has ended", || gateway.closed(ann.conn) == Some(CloseCode::RoomEnded));
         world.until("it is gone", || node.host.status().rooms == 0);
         lives.push(ann);
     }
@@ -217,7 +217,7 @@ async fn who_joins_a_room_that_has_ended_is_let_into_its_next_life() {
     world.weather.hold_commits.store(false, Ordering::SeqCst);
     let bob = gateway.answer(bob).expect("a seat in the next life");
     gateway.answer(eve).expect("and whoever comes with him");
-    assert_eq!(gateway.closed(ann.conn), Some(CloseCode::RoomError));
+    assert_eq!(gateway.closed(ann.conn), Some(CloseCode::RoomEnded));
     assert_eq!(gateway.closed(bob.conn), None);
     world.until("it ticks", || world.view(&room("a")).seats == 2);
     assert_eq!(world.view(&room("a")).book.granted.len(), 0, "it is another room");

@@ -17,6 +17,14 @@ fn each_close_code_and_error_code_is_documented() {
 }
 
 #[test]
+fn the_browser_sdk_knows_each_close_code() {
+    let sdk = document("client-demo/sdk/codes.ts");
+    let missing: Vec<_> =
+        CloseCode::ALL.iter().filter(|code| !sdk.contains(&format!("{code:?}: {},", code.code()))).collect();
+    assert!(missing.is_empty(), "close codes that client-demo/sdk/codes.ts lacks: {missing:?}");
+}
+
+#[test]
 fn each_command_is_documented() {
     let page = document("docs/operations.md");
     let mut missing = Vec::new();

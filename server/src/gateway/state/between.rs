@@ -172,7 +172,8 @@ impl Machine {
             }
             // There is no seat any more: that is what was wanted.
             _ if matches!(self.phase, Phase::Leaving { .. }) => self.left(out),
-            ErrorCode::NoSuchRoom | ErrorCode::RoomError => self.closed_by_room(CloseCode::RoomError, message, out),
+            ErrorCode::NoSuchRoom => self.closed_by_room(CloseCode::RoomEnded, message, out),
+            ErrorCode::RoomError => self.closed_by_room(CloseCode::RoomError, message, out),
             // The client comes back, and is told why it cannot.
             _ => self.close(CloseCode::MayRetry, message, out),
         }

@@ -134,7 +134,7 @@ impl Machine {
     /// The room wants the socket closed. Where that ends the seat, the session ends with it.
     pub(super) fn closed_by_room(&mut self, code: CloseCode, reason: &str, out: &mut Vec<Effect>) {
         if let (Phase::Room(room), Some(known)) = (&self.phase, &self.known)
-            && matches!(code, CloseCode::Consented | CloseCode::RoomError)
+            && code.ends_seat()
         {
             out.push(room.delete(known.player.clone()));
         }

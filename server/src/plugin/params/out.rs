@@ -97,7 +97,7 @@ impl Out<'_> {
         self.push(Target::AllBut(seat), message);
     }
 
-    /// Ends a seat after this tick; its socket is closed with 4000 and this reason.
+    /// Ends a seat after this tick; its socket is closed with 4011 and this reason.
     pub fn kick(&mut self, seat: Entity, reason: impl Into<Refuse>) {
         if self.queue.kicks.len() < PER_TICK {
             self.queue.kicks.push((seat, reason.into()));

@@ -138,7 +138,8 @@ impl RoomControl<'_> {
         Ok(())
     }
 
-    /// Ends the room after this tick: seats are closed, the stored room is deleted once its grants are applied.
+    /// Ends the room: its tick goes on until what it granted and charged is told, then its sockets are closed with 4012 and the stored
+    /// room is deleted. `on_leave` does not run.
     pub fn dispose(&mut self) {
         self.state.dispose = true;
     }

@@ -11,7 +11,7 @@ use super::{AttachRefused, RoomWorld, inputs::LAST_SEQ, seats::SeatState};
 use crate::{
     link::{Attach, Attached, ToGateway},
     plugin::{
-        Join, Seat,
+        Join, LeaveCause, Seat,
         params::{ControlState, ReplyBook},
         run,
     },
@@ -118,7 +118,7 @@ impl RoomWorld {
             return Err(AttachRefused { close, ..refused(ErrorCode::Refused, TAKEN.to_owned()) });
         }
         let (link, left) = (seat.link.take(), seat.leaving.take());
-        self.end_seat(id, false);
+        self.end_seat(id, LeaveCause::Forgotten);
         let closed = link.map(|(gateway, conn)| {
             (gateway, ToGateway::Close { conn, code: CloseCode::Superseded, reason: TAKEN.to_owned() })
         });

@@ -8,7 +8,7 @@ use super::RoomWorld;
 use crate::{
     link::{ConnId, GatewayId, ToGateway},
     plugin::{
-        Leave, Seat, SeatIndex,
+        Leave, LeaveCause, Seat, SeatIndex,
         params::{BalanceBook, ReplyBook},
         run,
     },
@@ -160,7 +160,7 @@ impl RoomWorld {
             if let Some(entity) = self.seats.get(&id).map(|seat| seat.entity) {
                 self.gone(entity);
             }
-            self.end_seat(id, false);
+            self.end_seat(id, LeaveCause::GraceOver);
         }
     }
 
@@ -177,16 +177,16 @@ impl RoomWorld {
         let done = |seat: &SeatState| seat.leaving.filter(|_| seat.waiting.0 == 0);
         let leaving: Vec<_> = self.seats.iter().filter_map(|(id, seat)| Some((*id, done(seat)?))).collect();
         for (id, (gateway, conn)) in leaving {
-            self.end_seat(id, true);
+            self.end_seat(id, LeaveCause::Consented);
             self.messages.push((gateway, ToGateway::Left { conn }));
         }
     }
 
     /// The seat ends: hook, then its entity goes.
-    pub(super) fn end_seat(&mut self, id: SeatId, consented: bool) {
+    pub(super) fn end_seat(&mut self, id: SeatId, cause: LeaveCause) {
         let Some(entity) = self.seats.get(&id).map(|seat| seat.entity) else { return };
         self.set_connected(entity, false);
-        self.hook(|h| &mut h.on_leave, Leave { seat: entity, consented });
+        self.hook(|h| &mut h.on_leave, Leave { seat: entity, cause });
         self.remove_seat(id);
     }
 

@@ -9,7 +9,7 @@ use super::{RoomWorld, TickInput, TickOutput, inputs::reason};
 use crate::{
     link::ToGateway,
     plugin::{
-        Fired, Refuse, Seat, TaskEnd,
+        Fired, LeaveCause, Refuse, Seat, TaskEnd,
         params::{
             BalanceBook, ControlState, DueQueue, GrantQueue, OutItem, OutQueue, ReplyBook, ScheduleBook, TaskQueue,
             TickState, TimerBook,
@@ -175,12 +175,14 @@ impl RoomWorld {
 
     fn kick(&mut self, entity: Entity, refuse: &Refuse) {
         let Some(id) = self.world.get::<Seat>(entity).map(|seat| seat.id) else { return };
-        let link = self.seats.get(&id).and_then(|seat| seat.link);
-        self.end_seat(id, false);
+        let Some((link, leaving)) = self.seats.get(&id).map(|seat| (seat.link, seat.leaving)) else { return };
+        self.end_seat(id, LeaveCause::Kicked);
         if let Some((gateway, conn)) = link {
-            let close = ToGateway::Close { conn, code: CloseCode::Consented, reason: reason(refuse.reason()) };
+            let close = ToGateway::Close { conn, code: CloseCode::Kicked, reason: reason(refuse.reason()) };
             self.messages.push((gateway, close));
         }
+        // One who was leaving has what he asked for.
+        self.messages.extend(leaving.map(|(gateway, conn)| (gateway, ToGateway::Left { conn })));
     }
 
     fn send(&mut self, item: &OutItem) {

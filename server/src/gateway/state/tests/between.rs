@@ -154,7 +154,7 @@ fn a_leave_does_not_wait_for_ever() {
 #[test]
 fn a_refusal_ends_it_with_the_code_that_fits() {
     for (refusal, expected) in [
-        (ErrorCode::NoSuchRoom, CloseCode::RoomError),
+        (ErrorCode::NoSuchRoom, CloseCode::RoomEnded),
         (ErrorCode::RoomError, CloseCode::RoomError),
         (ErrorCode::UnknownKind, CloseCode::MayRetry),
         (ErrorCode::Refused, CloseCode::MayRetry),
@@ -167,7 +167,7 @@ fn a_refusal_ends_it_with_the_code_that_fits() {
         assert!(out.iter().any(|e| matches!(e, Effect::Close(code, _) if *code == expected)), "{refusal:?}: {out:?}");
         assert_eq!(detaches(&out), [], "nobody has the seat");
         let over = out.iter().any(|e| matches!(e, Effect::Ask(Ask::Delete { .. })));
-        assert_eq!(over, expected == CloseCode::RoomError);
+        assert_eq!(over, expected.ends_seat());
     }
 }
 

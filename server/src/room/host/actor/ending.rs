@@ -78,7 +78,7 @@ impl Actor {
     /// The game wants the room to end.
     pub(super) fn dispose(&mut self) {
         self.ending = false;
-        self.close_members(CloseCode::RoomError, "the room has ended");
+        self.close_members(CloseCode::RoomEnded, "the room has ended");
         self.delete();
     }
 

@@ -38,6 +38,7 @@ export interface Context {
   readonly tables: Tables;
   token(): Promise<string | null>;
   keepToken(token: string): void;
-  save(session: SavedSession): void;
+  /** `taken`: by a join, not by a resume. */
+  save(session: SavedSession, taken: boolean): void;
   forget(room: string): void;
 }

@@ -1,5 +1,6 @@
 // Drops, resumes, moves, supersede, silence: all over scripted sockets and fake time.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { dropSocket } from '../../sdk/testing.ts';
 import { server } from '../fake/encode.ts';
 import { TABLE } from '../fake/arena.ts';
 import { Bench, HASH, TERM, fakeTime, flush, limits, number } from './harness.ts';
@@ -31,7 +32,7 @@ describe('after a drop', () => {
     expect([room.generation, room.savedSession.session, room.stats.reconnects]).toEqual([2, 's2', 1]);
   });
 
-  it.each([1000, 1009, 4000, 4002, 4003, 4004, 4007, 4008, 4009])('does not come back after %i', async (code) => {
+  it.each([1000, 1009, 4000, 4002, 4003, 4004, 4007, 4008, 4009, 4011, 4012])('does not come back after %i', async (code) => {
     const bench = new Bench();
     const room = await bench.room();
     const left = vi.fn();
@@ -40,7 +41,7 @@ describe('after a drop', () => {
     await vi.advanceTimersByTimeAsync(3_600_000);
     expect(bench.sockets).toHaveLength(1);
     expect(left.mock.calls).toEqual([[code, 'because']]);
-    expect(bench.client.savedSession() !== undefined).toBe(code === 4004);
+    expect(bench.client.savedSession() !== undefined).toBe(code === 4004 || code === 4008);
   });
 
   it('spreads its attempts, grows them to a cap and gives up in the end', async () => {
@@ -137,7 +138,7 @@ describe('after a drop', () => {
     const room = await bench.room();
     const old = bench.socket;
     const [give, lose] = [old.onmessage!, old.onclose!];
-    room.dropForTest();
+    dropSocket(room);
     await vi.advanceTimersByTimeAsync(500);
     await bench.login({ tick: 200 });
     give({ data: server.frame(TERM, 300, []).buffer } as never);

@@ -99,6 +99,25 @@ describe('state', () => {
     quiet.mockRestore();
   });
 
+  it('survives one that throws at what is there already', () => {
+    const s = state();
+    s.apply([[0, 1, 1, [0, 0]], [0, 2, 1, [1, 1]], [4, 1, [['Ada', 1]]]]);
+    const quiet = vi.spyOn(console, 'error').mockImplementation(() => undefined);
+    const heard: number[] = [];
+    const stop = s.onAdd('pos', (entity) => {
+      heard.push(entity.id);
+      throw new Error('a game bug');
+    });
+    const stopListening = s.listen('board', () => {
+      throw new Error('another');
+    });
+    stop();
+    stopListening();
+    s.apply([[0, 3, 1, [0, 0]], [4, 1, []]]);
+    expect([heard, quiet.mock.calls.length]).toEqual([[1, 2], 3]);
+    quiet.mockRestore();
+  });
+
   it('lets no field name reach a prototype', () => {
     const value = shape([{ polluted: 1 } as never, 2], ['__proto__', 'constructor']) as Record<string, unknown>;
     expect(Object.getPrototypeOf(value)).toBeNull();

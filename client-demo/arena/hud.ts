@@ -110,7 +110,7 @@ export class Hud {
   }
 
   /** The state of the connection; `hold`: milliseconds until it goes away by itself. */
-  status(text: string | undefined, kind: 'wait' | 'good' | 'bad' = 'wait', hold?: number, action?: { label: string; run: () => void }): void {
+  status(text: string | undefined, kind: 'wait' | 'good' | 'note' | 'bad' = 'wait', hold?: number, action?: { label: string; run: () => void }): void {
     clearTimeout(this.bannerTimer);
     this.banner.hidden = text === undefined;
     if (text === undefined) return;
@@ -129,7 +129,8 @@ export class Hud {
   over(code: number, reason: string, again: () => void): void {
     const own = code === CloseCode.Consented || code === CloseCode.Superseded || code === CloseCode.RoomEnded || code < 4000;
     const label = code === CloseCode.Superseded ? 'Play here' : code === CloseCode.RoomEnded ? 'Play on' : 'Join again';
-    this.status(describe(code) + (reason && !own ? ` (${reason})` : ''), 'bad', undefined, { label, run: again });
+    const kind = code === CloseCode.Consented || code === CloseCode.RoomEnded ? 'note' : 'bad';
+    this.status(describe(code) + (reason && !own ? ` (${reason})` : ''), kind, undefined, { label, run: again });
   }
 
   hintSeen(): void {

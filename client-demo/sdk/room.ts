@@ -11,7 +11,7 @@ import type { Answer, AnySchema, Ask, Context, Names, Schema } from './schema.ts
 import { Sender, type Packed } from './sender.ts';
 import type { State } from './state.ts';
 import type { SavedSession } from './storage.ts';
-import { answerShape, shape, type NameTable } from './table.ts';
+import { named, shape, type NameTable } from './table.ts';
 import { Alarm, now } from './time.ts';
 import { View } from './view.ts';
 import { Space, client, type Joined, type Renewed, type ServerMessage, type Welcome } from './wire.ts';
@@ -25,7 +25,7 @@ const SAVE_EVERY = 1000;
 /** After these the saved session is kept although the room is over: another tab may be closed again, and who logs in again has the seat still. */
 const KEPT = new Set<number>([CloseCode.Superseded, CloseCode.Unauthorised]);
 
-/** The links of rooms, for `testing.ts`. */
+/** @internal The links of rooms, for `testing.ts`. */
 export const links = new WeakMap<object, Link>();
 
 /** A room as this client's seat sees it. Made by `Client`. */
@@ -258,12 +258,12 @@ export class Room<S extends Schema = AnySchema> extends Listening<S> {
         if (this.view.tail(m.ops)) this.sender.inputs.mark(m.applied, m.saved);
         return;
       case 'message': {
-        const named = this.table?.find(Space.Event, m.type);
-        if (named) this.messages.emit(named.name, shape(m.payload, named.fields));
+        const event = this.table?.find(Space.Event, m.type);
+        if (event) this.messages.emit(event.name, shape(m.payload, event.fields));
         return;
       }
       case 'reply':
-        return void this.requests.answer(m.id, answerShape(m.payload));
+        return void this.requests.answer(m.id, named(m.payload));
       case 'error': {
         const error = new TenureError(m.code, m.message, { retryAfter: m.retryAfter });
         if (m.id === 0 || !this.requests.fail(m.id, error)) this.errors.emit(error);

@@ -62,10 +62,11 @@ deploy: ## The manifests: Kubernetes' schemas, what the guide promises of them, 
 	@$(STEP) deploy .ci/manifests $(TARGET)
 
 .PHONY: client
-client: ## The browser client: types, lint, unit tests, is the committed bundle what the sources build?
+client: ## The browser client: types, lint, unit tests, is the committed bundle what the sources build? Can the SDK be packed?
 ifneq ($(BROWSER),)
 	@$(STEP) client npm --prefix client-demo run --silent check
 	@$(STEP) bundle npm --prefix client-demo run --silent build:check
+	@$(STEP) sdk npm --prefix client-demo run --silent pack
 endif
 
 .PHONY: browser

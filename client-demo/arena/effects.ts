@@ -1,5 +1,5 @@
 // Short-lived things: bursts of coins, rising numbers, dust. Their number is bounded.
-import type { Pos } from './game.ts';
+import { WIDTH, type Pos } from './game.ts';
 
 const MOST = 400;
 
@@ -41,7 +41,9 @@ export class Effects {
     this.particles.push({ x: at.x + Math.cos(angle) * 6, y: at.y + 12 + Math.random() * 4, vx: 0, vy: -8, age: 0, life: 0.45, size: 3.4, color, weight: 0 });
   }
   label(at: Pos, text: string, color = '#ffe08a', size = 16): void {
-    this.labels.push({ x: at.x, y: at.y, text, age: 0, color, size });
+    // Whole at the walls too.
+    const half = text.length * size * 0.3;
+    this.labels.push({ x: Math.min(WIDTH - half, Math.max(half, at.x)), y: Math.max(size, at.y), text, age: 0, color, size });
     if (this.labels.length > 40) this.labels.shift();
   }
 

@@ -1,5 +1,5 @@
 // Everything on the page around the canvas. Names and texts from others are only ever set as text.
-import { describe, type Room } from '../sdk/index.ts';
+import { CloseCode, TenureError, describe, type Room } from '../sdk/index.ts';
 import { drawIcon } from './figures.ts';
 import type { Audit } from './audit.ts';
 import { SHOP, type Arena, type ShopItem } from './game.ts';
@@ -110,7 +110,7 @@ export class Hud {
   }
 
   /** The state of the connection; `hold`: milliseconds until it goes away by itself. */
-  status(text: string | undefined, kind: 'wait' | 'good' | 'bad' = 'wait', hold?: number, action?: { label: string; run: () => void }): void {
+  status(text: string | undefined, kind: 'wait' | 'good' | 'note' | 'bad' = 'wait', hold?: number, action?: { label: string; run: () => void }): void {
     clearTimeout(this.bannerTimer);
     this.banner.hidden = text === undefined;
     if (text === undefined) return;
@@ -127,7 +127,10 @@ export class Hud {
 
   /** The room is over. */
   over(code: number, reason: string, again: () => void): void {
-    this.status(describe(code) + (reason && code >= 4002 && code !== 4004 ? ` (${reason})` : ''), 'bad', undefined, { label: code === 4004 ? 'Play here' : 'Join again', run: again });
+    const own = code === CloseCode.Consented || code === CloseCode.Superseded || code === CloseCode.RoomEnded || code < 4000;
+    const label = code === CloseCode.Superseded ? 'Play here' : code === CloseCode.RoomEnded ? 'Play on' : 'Join again';
+    const kind = code === CloseCode.Consented || code === CloseCode.RoomEnded ? 'note' : 'bad';
+    this.status(describe(code) + (reason && !own ? ` (${reason})` : ''), kind, undefined, { label, run: again });
   }
 
   hintSeen(): void {
@@ -146,6 +149,12 @@ export class Hud {
     chip?.classList.remove('pop');
     requestAnimationFrame(() => chip?.classList.add('pop'));
   }
+}
+
+/** Why something failed, for people. */
+export function why(error: unknown): string {
+  if (error instanceof TenureError && error.closeCode !== undefined) return `${describe(error.closeCode)} (${error.message})`;
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** The start card: resolves with a name. */

@@ -1,10 +1,11 @@
 // The page: joins a room, and connects it with scene, steering and HUD.
 import { Client, TenureError, type Entity, type Room } from '../sdk/index.ts';
+import { dropSocket } from '../sdk/testing.ts';
 import { Auditor, type Audit } from './audit.ts';
 import { CHEST, type Arena, type ShopItem } from './game.ts';
-import { Hud, askName } from './hud.ts';
+import { Hud, askName, why } from './hud.ts';
 import { Scene } from './scene.ts';
-import { enter, hasSeat, proposedName, rememberName, wishFrom } from './session.ts';
+import { enter, keptSeat, proposedName, rememberName, wishFrom } from './session.ts';
 import { Steering } from './steering.ts';
 
 type Thing = Entity<Arena['components']>;
@@ -16,6 +17,8 @@ interface Hook {
   grants: { source: string; scheduledFor: number | null; gold: number }[];
   left: number | undefined;
   audit: Audit;
+  /** Loses the socket. */
+  drop(): void;
   me(): { entity: number; x: number; y: number; score: number; gold: number; name: string; hat: number } | undefined;
   players(): { entity: number; name: string; x: number; y: number; score: number }[];
 }
@@ -44,6 +47,7 @@ const hook: Hook = {
   grants: [],
   left: undefined,
   audit: auditor.counts,
+  drop: () => room && dropSocket(room),
   me: () => {
     const own = mine();
     const pos = own?.get('pos');
@@ -154,7 +158,7 @@ async function play(name: string): Promise<void> {
   try {
     room = hook.room = await enter(client, wish, name, (number) => hud.status(`The server does not answer yet, attempt ${number}`));
   } catch (error) {
-    hud.status(error instanceof Error ? error.message : String(error), 'bad', undefined, { label: 'Try again', run: () => void play(name) });
+    hud.status(why(error), 'bad', undefined, { label: 'Try again', run: () => void play(name) });
     return;
   }
   hook.left = undefined;
@@ -204,7 +208,7 @@ function attempt(send: () => void): boolean {
 
 for (const event of ['keydown', 'pointerdown']) addEventListener(event, () => setTimeout(() => hud.hintSeen(), 2500), { once: true });
 requestAnimationFrame(draw);
-const known = wish.name ?? (hasSeat(client, wish) ? proposedName() : undefined);
+const known = wish.name ?? (keptSeat(client, wish) ? proposedName() : undefined);
 const name = known ?? (await askName(proposedName()));
 rememberName(name);
 await play(name);

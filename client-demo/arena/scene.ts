@@ -108,8 +108,10 @@ export class Scene {
       if (f.moving && Math.random() < seconds * 14) this.effects.dust(f.pos, palette(f.color)[1]);
       drawPlayer(g, f, now / 1000, this.effects.calm);
     }
+    // One's own name covers those of others, and what one gets covers all.
+    for (const f of figures) if (!f.me) drawName(g, f);
+    for (const f of figures) if (f.me) drawName(g, f);
     this.effects.draw(g, seconds);
-    for (const f of figures) drawName(g, f);
     g.resetTransform();
   }
 

@@ -1,5 +1,5 @@
 // From the address of the page to a seat: a kept seat first, else a room by the address, with patience while the server starts.
-import { Client, TenureError, type Room } from '../sdk/index.ts';
+import { Client, TenureError, type Room, type SavedSession } from '../sdk/index.ts';
 import type { Arena } from './game.ts';
 
 const NAMES = ['Swift', 'Brave', 'Sunny', 'Quiet', 'Lucky', 'Clever', 'Misty', 'Golden'];
@@ -41,18 +41,18 @@ export function rememberName(name: string): void {
 }
 
 /** The seat that this tab had, if the address does not ask for another room. */
-export function hasSeat(client: Client, wish: Wish): boolean {
-  const saved = client.savedSession();
-  return saved !== undefined && (wish.room === undefined || saved.room.split('/').at(-1) === wish.room);
+export function keptSeat(client: Client, wish: Wish): SavedSession | undefined {
+  return client.savedSessions().find(({ room }) => wish.room === undefined || room.split('/').at(-1) === wish.room);
 }
 
 /** Takes the kept seat or joins. Rejects when the server says no, or not at all for long. */
 export async function enter(client: Client, wish: Wish, name: string, waiting: (attempt: number) => void): Promise<Room<Arena>> {
   for (let attempt = 1; ; attempt++) {
     try {
-      if (hasSeat(client, wish)) {
+      const seat = keptSeat(client, wish);
+      if (seat) {
         try {
-          return await client.reconnect<Arena>();
+          return await client.reconnect<Arena>(seat);
         } catch (error) {
           if (error instanceof TenureError && error.retryable) throw error;
           // The seat is gone: a new one then.

@@ -4,15 +4,16 @@ import { TenureError } from './errors.ts';
 import { encode } from './msgpack.ts';
 import { Room } from './room.ts';
 import type { AnySchema, Context, Schema } from './schema.ts';
-import { DefaultStorage, parseSaved, type SavedSession, type TokenStorage } from './storage.ts';
+import { Sessions } from './sessions.ts';
+import { DefaultStorage, type SavedSession, type TokenStorage } from './storage.ts';
 import { Tables } from './table.ts';
 import { BACKOFF, type BackoffOptions } from './time.ts';
 import { client } from './wire.ts';
 
 export interface ClientOptions {
-  /** A signed token, or how to get one; asked again at each (re)connect. Without it the client is a guest. */
+  /** A signed token (docs/logging-in.md), or how to get one; asked again at each (re)connect. Without it the client is a guest. */
   token?: string | (() => string | Promise<string>);
-  /** Where the guest token and the last session are kept. Default: this tab. */
+  /** Where the guest token and the sessions are kept. Default: this tab. */
   storage?: TokenStorage;
   /** Prefix of keys in the storage. */
   prefix?: string;
@@ -33,28 +34,24 @@ export interface Wanted {
 
 export class Client {
   readonly url: string;
-  private readonly storage: TokenStorage;
-  private readonly prefix: string;
+  private readonly sessions: Sessions;
   private readonly context: Context;
 
   /** `url`: the server's socket, `ws://host:port/ws`; by default the host of this page. */
   constructor(url?: string, options: ClientOptions = {}) {
     this.url = socketUrl(url);
-    this.storage = options.storage ?? new DefaultStorage();
-    this.prefix = options.prefix ?? 'tenure';
-    const { token } = options;
+    const { token, storage = new DefaultStorage(), prefix = 'tenure' } = options;
+    this.sessions = new Sessions(storage, prefix);
     this.context = {
       socket: options.socket ?? ((to) => new WebSocket(to) as Socket),
       backoff: { ...BACKOFF, ...options.backoff },
       random: options.random ?? Math.random,
       requestTimeout: options.requestTimeout ?? 10_000,
       tables: new Tables(),
-      token: async () => (typeof token === 'function' ? token() : (token ?? this.storage.getItem(`${this.prefix}.guest`))),
-      keepToken: (guest) => this.storage.setItem(`${this.prefix}.guest`, guest),
-      save: (session) => this.storage.setItem(`${this.prefix}.session`, JSON.stringify(session)),
-      forget: (room) => {
-        if (this.savedSession()?.room === room) this.storage.removeItem(`${this.prefix}.session`);
-      },
+      token: async () => (typeof token === 'function' ? token() : (token ?? storage.getItem(`${prefix}.guest`))),
+      keepToken: (guest) => storage.setItem(`${prefix}.guest`, guest),
+      save: (session, taken) => this.sessions.save(session, taken),
+      forget: (room) => this.sessions.forget(room),
     };
   }
 
@@ -73,14 +70,22 @@ export class Client {
     const packed = encode(options);
     return this.open<S>(this.url, (id) => client.join(id, room, packed));
   }
-  /** A seat that this player still has, for example after a reload of the page. */
-  reconnect<S extends Schema = AnySchema>(saved: SavedSession | undefined = this.savedSession()): Promise<Room<S>> {
+  /**
+   * A seat that this player still has, for example after a reload of the page: the one taken last, that of a room or kind
+   * (`'lobby'`, `'lobby/eu/1'`), or the one of this session.
+   */
+  reconnect<S extends Schema = AnySchema>(which?: SavedSession | string): Promise<Room<S>> {
+    const saved = typeof which === 'object' ? which : this.savedSession(which);
     if (!saved) return Promise.reject(new TenureError('closed', 'no saved session', { retryable: false }));
     return this.open<S>(this.url, saved);
   }
-  /** The session that this storage saw last, if it was not left. */
-  savedSession(): SavedSession | undefined {
-    return parseSaved(this.storage.getItem(`${this.prefix}.session`));
+  /** The session of the seat taken last and not left, of any room or of a kind or room. */
+  savedSession(which?: string): SavedSession | undefined {
+    return this.savedSessions().find(({ room }) => which === undefined || room === which || room.startsWith(`${which}/`));
+  }
+  /** All seats that were taken and not left, the last one first: a lobby and a match are two. */
+  savedSessions(): SavedSession[] {
+    return this.sessions.all();
   }
 
   private async open<S extends Schema>(url: string, from: ConstructorParameters<typeof Room>[2]): Promise<Room<S>> {

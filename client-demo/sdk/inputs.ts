@@ -42,6 +42,10 @@ export class Inputs {
   get waiting(): number {
     return this.kept.length;
   }
+  /** How full it is, from 0 to 1; at 1 nothing more is taken. */
+  get full(): number {
+    return Math.max(this.kept.length / KEPT_COUNT, this.bytes / KEPT_BYTES);
+  }
 
   /** Takes a message into the sequence. Throws a retryable `backlog_full` when the bounds are reached. */
   push(kind: Kind, request: number | undefined, payload: Uint8Array): number {

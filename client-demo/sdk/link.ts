@@ -1,7 +1,7 @@
 // Keeps a room reached: comes back after drops, moves to another gateway before leaving the old one, and knows when not to.
 import { CloseCode, isFinal } from './codes.ts';
 import { Connection, type ConnectionHandler, type SocketFactory } from './connection.ts';
-import type { TenureError } from './errors.ts';
+import { TenureError } from './errors.ts';
 import { Alarm, Backoff, type BackoffOptions } from './time.ts';
 import type { Joined, ServerMessage, Welcome } from './wire.ts';
 
@@ -18,7 +18,7 @@ export interface LinkOwner {
   /** Attempt `attempt` starts in `delay` ms. */
   retrying(attempt: number, delay: number): void;
   /** No way back. */
-  ended(code: number, reason: string, error?: TenureError): void;
+  ended(code: number, reason: string, error: TenureError): void;
 }
 
 /** What counts of a socket that the seat has left in a move: answers, and what is said once. State comes through the new one. */
@@ -162,7 +162,7 @@ export class Link {
         // The server took the seat from the old socket because the new one asked for it, or the old one went before it could.
         this.handing = true;
       } else if (isFinal(code) && !own) {
-        this.finish(code, reason);
+        this.finish(code, reason, TenureError.closed(code, reason));
       } else {
         this.owner.dropped(code, reason);
         if (!this.next) this.later(connection.askedToWait);
@@ -175,7 +175,7 @@ export class Link {
         this.owner.dropped(CloseCode.Moving, 'moved');
       }
       const final = error ? !PASSING.has(error.code) : isFinal(code);
-      if (!this.seated || (final && !this.current)) this.finish(code, reason, error);
+      if (!this.seated || (final && !this.current)) this.finish(code, reason, error ?? TenureError.closed(code, reason, connection.askedToWait));
       else this.later(connection.askedToWait);
     }
   }
@@ -184,14 +184,15 @@ export class Link {
     const attempt = this.backoff.attempt;
     const delay = this.backoff.next(retryAfter);
     if (delay === undefined) {
-      if (!this.current) this.finish(CloseCode.Abnormal, `no answer in ${attempt - 1} attempts`);
+      const reason = `no answer in ${attempt - 1} attempts`;
+      if (!this.current) this.finish(CloseCode.Abnormal, reason, TenureError.closed(CloseCode.Abnormal, reason));
       return;
     }
     if (!this.current) this.owner.retrying(attempt, delay);
     this.retry.start(delay, () => this.attempt(this.pick()));
   }
 
-  private finish(code: number, reason: string, error?: TenureError): void {
+  private finish(code: number, reason: string, error: TenureError): void {
     this.stop();
     this.owner.ended(code, reason, error);
   }

@@ -1,39 +1,35 @@
 // A seat in a room: what the game's code holds. It survives lost sockets, moves and server restarts.
-import { CloseCode, isFinal } from './codes.ts';
+import { CloseCode, isFinal, isGone } from './codes.ts';
 import type { Connection } from './connection.ts';
-import { Emitter, Emitters, type Unsubscribe } from './emitter.ts';
 import { TenureError } from './errors.ts';
+import { Leaving } from './leaving.ts';
 import { Link, type LinkOwner } from './link.ts';
+import { Listening } from './listening.ts';
 import { Pings } from './pings.ts';
 import { Requests } from './requests.ts';
 import type { Answer, AnySchema, Ask, Context, Names, Schema } from './schema.ts';
 import { Sender, type Packed } from './sender.ts';
-import type { Entity, State } from './state.ts';
+import type { State } from './state.ts';
 import type { SavedSession } from './storage.ts';
-import { answerShape, shape, type NameTable } from './table.ts';
+import { named, shape, type NameTable } from './table.ts';
 import { Alarm, now } from './time.ts';
-import { View, type ViewStats } from './view.ts';
-import { Space, client, type Granted, type Joined, type Renewed, type ServerMessage, type Welcome } from './wire.ts';
+import { View } from './view.ts';
+import { Space, client, type Joined, type Renewed, type ServerMessage, type Welcome } from './wire.ts';
 
 /** How often the round trip is measured, ms. */
 const PING_EVERY = 2000;
-/** How long `leave` waits for the server's word, ms. */
-const LEAVE_DEADLINE = 3000;
+/** How long `leave` waits for the server's word, ms: time enough for all messages that may wait to go out before it. */
+const LEAVE_DEADLINE = 12_000;
 /** The saved session is written at most this often (and when the page goes away), ms. */
 const SAVE_EVERY = 1000;
-/** Messages, grants and errors that nobody listens to yet wait; older ones make room. */
-const HELD = 32;
+/** After these the saved session is kept although the room is over: another tab may be closed again, and who logs in again has the seat still. */
+const KEPT = new Set<number>([CloseCode.Superseded, CloseCode.Unauthorised]);
 
-/** Counts of one room's troubles. */
-export interface RoomStats extends ViewStats {
-  drops: number;
-  reconnects: number;
-  /** Messages that `send` did not take. */
-  refused: number;
-}
+/** @internal The links of rooms, for `testing.ts`. */
+export const links = new WeakMap<object, Link>();
 
 /** A room as this client's seat sees it. Made by `Client`. */
-export class Room<S extends Schema = AnySchema> {
+export class Room<S extends Schema = AnySchema> extends Listening<S> {
   /** Full id, `kind/region/name`. */
   id = '';
   seat = 0;
@@ -43,7 +39,11 @@ export class Room<S extends Schema = AnySchema> {
   tickRate = 20;
   /** Name of the node that this client's socket is at. */
   node = '';
-  readonly stats: RoomStats = { drops: 0, reconnects: 0, stale: 0, unreadable: 0, resyncs: 0, refused: 0 };
+  /**
+   * The state is there: the first snapshot was shown. It comes right behind the answer that takes the seat. Rejects with the
+   * room's end, if that is sooner; nobody needs to wait for it.
+   */
+  readonly ready: Promise<void>;
 
   private readonly context: Context;
   private readonly view: View<S['components'], S['resources']>;
@@ -58,25 +58,22 @@ export class Room<S extends Schema = AnySchema> {
   private savedAt = 0;
   private closed = false;
   private first: { resolve(): void; reject(error: TenureError): void } | undefined;
-  private leaving: (() => void) | undefined;
+  /** No more is sent: a leave is on its way. */
+  private parting = false;
+  private leaving: Leaving | undefined;
+  private whole!: { resolve(): void; reject(error: TenureError): void };
   private readonly pings = new Pings();
   private readonly pinger = new Alarm();
   private readonly unhook: () => void;
 
-  private readonly messages = new Emitters<[unknown]>(HELD);
-  private readonly grants = new Emitter<[Granted]>(HELD);
-  private readonly errors = new Emitter<[TenureError]>(HELD);
-  private readonly rolledBack = new Emitter<[{ term: number; tick: number }]>();
-  private readonly drops = new Emitter<[number, string]>();
-  private readonly retries = new Emitter<[number, number]>();
-  private readonly reconnects = new Emitter<[]>();
-  private readonly leaves = new Emitter<[number, string]>();
-
   /** Use `Client`. */
   constructor(context: Context, url: string, from: ((id: number) => Uint8Array<ArrayBuffer>) | SavedSession) {
+    super();
     this.context = context;
+    this.ready = new Promise((resolve, reject) => (this.whole = { resolve, reject }));
+    this.ready.catch(() => undefined);
     const send = (bytes: Uint8Array<ArrayBuffer>): boolean => this.link.send(bytes);
-    this.view = new View(this.stats, () => send(client.resync()));
+    this.view = new View(this.stats, () => send(client.resync()), () => this.whole.resolve());
     this.sender = new Sender(send);
     if (typeof from === 'function') {
       this.verb = from;
@@ -86,6 +83,7 @@ export class Room<S extends Schema = AnySchema> {
       this.sender.inputs.forget(from.saved);
     }
     this.link = new Link(this.owner(), context.socket, url, context.backoff, context.random);
+    links.set(this, this.link);
     const save = (): void => this.save();
     const online = (): void => this.link.hurry();
     globalThis.addEventListener?.('pagehide', save);
@@ -104,7 +102,7 @@ export class Room<S extends Schema = AnySchema> {
     });
   }
 
-  /** What this seat sees. */
+  /** What this seat sees. Empty until `ready`. */
   get state(): State<S['components'], S['resources']> {
     return this.view.state;
   }
@@ -132,6 +130,10 @@ export class Room<S extends Schema = AnySchema> {
   get unsaved(): number {
     return this.sender.inputs.waiting;
   }
+  /** How full the place for unsaved messages is, from 0 to 1; at 1 `send` throws `backlog_full`. */
+  get backlog(): number {
+    return this.sender.inputs.full;
+  }
   /** What `Client.reconnect` needs to take this seat again. Secret. */
   get savedSession(): SavedSession {
     const { id: room, session, term, tick, resumes } = this;
@@ -139,7 +141,9 @@ export class Room<S extends Schema = AnySchema> {
   }
 
   /**
-   * Sends a message to the room and returns its number. It arrives exactly once and in order, also over a reconnect.
+   * Sends a message to the room and returns its number. It arrives exactly once and in order, also over a reconnect, and
+   * before a later `leave`. What the server has not saved is kept, at most 512 messages and 32 KiB: without a socket, or when
+   * the store is slow, that fills up (`backlog`), so a render loop must expect the throw.
    * Throws `TenureError`: `backlog_full` (retryable), `too_large`, `unknown_name`, `closed`.
    */
   send<K extends Names<S['messages']>>(type: K, payload: S['messages'][K]): number {
@@ -159,83 +163,30 @@ export class Room<S extends Schema = AnySchema> {
     return (await answer) as Answer<S['requests'], K>;
   }
 
-  /** Messages from the room. Those that came before the first listener are not lost. */
-  onMessage<K extends Names<S['events']>>(type: K, listener: (payload: S['events'][K]) => void): Unsubscribe {
-    return this.messages.on(type, listener as (payload: unknown) => void);
-  }
-  /** After all changes of a server message. */
-  onStateChange(listener: (state: State<S['components'], S['resources']>) => void): Unsubscribe {
-    return this.state.onStateChange(listener);
-  }
-  /** A resource: now, if it is there, and whenever it changes. */
-  listen<K extends Names<S['resources']>>(resource: K, listener: (value: S['resources'][K] | undefined, before: S['resources'][K] | undefined) => void): Unsubscribe {
-    return this.state.listen(resource, listener);
-  }
-  /** Entities that have this component: those there now, then each that gets it. */
-  onAdd<K extends Names<S['components']>>(component: K, listener: (entity: Entity<S['components']>, value: S['components'][K]) => void): Unsubscribe {
-    return this.state.onAdd(component, listener);
-  }
-  onChange<K extends Names<S['components']>>(component: K, listener: (entity: Entity<S['components']>, value: S['components'][K], before: S['components'][K]) => void): Unsubscribe {
-    return this.state.onChange(component, listener);
-  }
-  /** Entities that lose this component or are despawned, with its last value. */
-  onRemove<K extends Names<S['components']>>(component: K, listener: (entity: Entity<S['components']>, value: S['components'][K]) => void): Unsubscribe {
-    return this.state.onRemove(component, listener);
-  }
-  /** The socket is lost; the room comes back by itself. */
-  onDrop(listener: (code: number, reason: string) => void): Unsubscribe {
-    return this.drops.on(listener);
-  }
-  /** An attempt to come back starts in `delay` ms. */
-  onRetry(listener: (attempt: number, delay: number) => void): Unsubscribe {
-    return this.retries.on(listener);
-  }
-  onReconnect(listener: () => void): Unsubscribe {
-    return this.reconnects.on(listener);
-  }
-  /** The end: see `CloseCode`. The room does not come back. */
-  onLeave(listener: (code: number, reason: string) => void): Unsubscribe {
-    return this.leaves.on(listener);
-  }
-  /** A reward or charge, told only after the ledger has it. */
-  onGranted(listener: (granted: Granted) => void): Unsubscribe {
-    return this.grants.on(listener);
-  }
-  /**
-   * The room was restored to an earlier tick; messages after it are applied again, and a snapshot follows. A term above
-   * `room.term` is that of another owner: the room goes on at another server.
-   */
-  onRolledBack(listener: (to: { term: number; tick: number }) => void): Unsubscribe {
-    return this.rolledBack.on(listener);
-  }
-  /** Messages that the room refused, and other errors that belong to no request. */
-  onError(listener: (error: TenureError) => void): Unsubscribe {
-    return this.errors.on(listener);
-  }
-
   /** Measures the round trip, ms. */
   ping(): Promise<number> {
     const id = this.requests.nextId();
     return this.pings.measure(id, () => this.link.send(client.ping(id)));
   }
 
-  /** Gives the seat up for good. */
-  leave(): Promise<void> {
+  /**
+   * Gives the seat up for good, after all that was sent before. Resolves when the server has confirmed it or the seat is gone
+   * for another reason; at once if the room is over. Without a socket the room comes back first, to say so. Rejects with
+   * `unreachable` if that is not done within `timeout` ms: the room goes on trying, and `leave` may be called again.
+   * Called twice, it is one leave.
+   */
+  leave(options: { timeout?: number } = {}): Promise<void> {
     if (this.closed) return Promise.resolve();
-    return new Promise((resolve) => {
-      const deadline = new Alarm();
-      this.leaving = () => {
-        deadline.stop();
-        resolve();
-      };
-      deadline.start(LEAVE_DEADLINE, () => this.finish(CloseCode.Consented, 'left'));
-      if (!this.link.send(client.leave(this.requests.nextId()))) this.finish(CloseCode.Consented, 'left');
-    });
-  }
-
-  /** Loses the socket as a bad network would. For tests. */
-  dropForTest(): void {
-    this.link.drop('dropped for a test');
+    if (this.leaving) return this.leaving.done;
+    const leaving = new Leaving(options.timeout ?? LEAVE_DEADLINE, () => (this.leaving = undefined));
+    this.leaving = leaving;
+    if (!this.parting) {
+      this.parting = true;
+      this.context.forget(this.id);
+      this.sender.end(() => client.leave(this.requests.nextId()));
+    }
+    this.link.hurry();
+    return leaving.done;
   }
 
   private owner(): LinkOwner {
@@ -275,7 +226,7 @@ export class Room<S extends Schema = AnySchema> {
     ({ room: this.id, seat: this.seat, generation: this.generation, session: this.session, tickRate: this.tickRate } = joined);
     this.resumes = Math.max(this.resumes, joined.generation);
     this.view.attach(joined.term, joined.tick);
-    this.save();
+    this.save(!back);
     this.sender.attach(table, joined.owed, welcome);
     this.measure();
     if (this.first) {
@@ -307,12 +258,12 @@ export class Room<S extends Schema = AnySchema> {
         if (this.view.tail(m.ops)) this.sender.inputs.mark(m.applied, m.saved);
         return;
       case 'message': {
-        const named = this.table?.find(Space.Event, m.type);
-        if (named) this.messages.emit(named.name, shape(m.payload, named.fields));
+        const event = this.table?.find(Space.Event, m.type);
+        if (event) this.messages.emit(event.name, shape(m.payload, event.fields));
         return;
       }
       case 'reply':
-        return void this.requests.answer(m.id, answerShape(m.payload));
+        return void this.requests.answer(m.id, named(m.payload));
       case 'error': {
         const error = new TenureError(m.code, m.message, { retryAfter: m.retryAfter });
         if (m.id === 0 || !this.requests.fail(m.id, error)) this.errors.emit(error);
@@ -340,7 +291,7 @@ export class Room<S extends Schema = AnySchema> {
       case 'granted':
         return this.grants.emit({ source: m.source, scheduledFor: m.scheduledFor, grants: m.grants, balances: m.balances });
       case 'left':
-        return this.finish(CloseCode.Consented, 'left');
+        return this.finish(CloseCode.Consented, 'left', TenureError.closed(CloseCode.Consented, 'left'));
       case 'welcome':
       case 'joined':
         return;
@@ -353,7 +304,7 @@ export class Room<S extends Schema = AnySchema> {
   }
 
   private push({ kind, bytes }: Packed, request: number | undefined): number {
-    if (this.closed) throw new TenureError('closed', 'the room was left');
+    if (this.closed || this.parting) throw new TenureError('closed', 'the room was left');
     try {
       return this.sender.inputs.push(kind, request, bytes);
     } catch (error) {
@@ -377,24 +328,28 @@ export class Room<S extends Schema = AnySchema> {
     this.save();
   }
 
-  private save(): void {
-    if (this.closed || this.session === '') return;
+  /** `taken`: the seat was just taken by a join. */
+  private save(taken = false): void {
+    if (this.closed || this.parting || this.session === '') return;
     this.savedAt = now();
-    this.context.save(this.savedSession);
+    this.context.save(this.savedSession, taken);
   }
 
-  private finish(code: number, reason: string, error?: TenureError): void {
+  private finish(code: number, reason: string, error: TenureError): void {
     if (this.closed) return;
     this.quiet();
-    // Another tab may be closed again: a superseded page keeps what it needs to ask for the seat.
-    if (isFinal(code) && code !== CloseCode.Superseded && !error?.retryable) this.context.forget(this.id);
+    const gone = isGone(code);
+    // Whoever leaves is to hear that he has left, also if the answer to it was lost with a socket.
+    if (this.parting && gone) [code, reason] = [CloseCode.Consented, 'left'];
+    if (isFinal(code) && !KEPT.has(code) && !error.retryable) this.context.forget(this.id);
     this.closed = true;
     this.unhook();
     this.link.stop();
-    const why = error ?? new TenureError(code >= 4000 ? 'closed' : 'unreachable', reason || `closed with ${code}`);
-    this.requests.failAll(new TenureError('closed', `the room was left: ${reason}`));
-    if (this.first) return this.first.reject(why);
+    const closed = new TenureError('closed', `the room was left: ${reason}`, { closeCode: code });
+    this.requests.failAll(closed);
+    this.whole.reject(closed);
+    if (this.first) return this.first.reject(error);
     this.leaves.emit(code, reason);
-    this.leaving?.();
+    this.leaving?.end(gone || code === CloseCode.Superseded ? undefined : error);
   }
 }

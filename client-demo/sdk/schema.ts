@@ -4,13 +4,13 @@ import type { SavedSession } from './storage.ts';
 import type { Tables } from './table.ts';
 import type { BackoffOptions } from './time.ts';
 
-/** What a game registers, by name. Only types: nothing of it is needed at run time. */
+/** What a game registers, by name. Only types: nothing of it is needed at run time. Structs are objects, at any depth. */
 export interface Schema {
   components: object;
   resources: object;
   /** Messages to the room. */
   messages: object;
-  /** Requests to the room. Structs in answers are objects without prototype. */
+  /** Requests to the room. */
   requests: object;
   /** Messages from the room. */
   events: object;
@@ -38,6 +38,7 @@ export interface Context {
   readonly tables: Tables;
   token(): Promise<string | null>;
   keepToken(token: string): void;
-  save(session: SavedSession): void;
+  /** `taken`: by a join, not by a resume. */
+  save(session: SavedSession, taken: boolean): void;
   forget(room: string): void;
 }

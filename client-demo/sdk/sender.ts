@@ -30,6 +30,9 @@ export class Sender {
   private maxBytes = 0;
   private pace = new Pace(1, 0);
   private readonly pump = new Alarm();
+  /** The leave: it goes out behind everything else, once for each attachment. */
+  private last: (() => Uint8Array<ArrayBuffer>) | undefined;
+  private lastSent = false;
 
   constructor(send: Send) {
     this.send = send;
@@ -41,6 +44,7 @@ export class Sender {
     this.maxBytes = limits.bytes;
     this.pace = new Pace(limits.rate * RATE_SHARE, now());
     this.pump.stop();
+    this.lastSent = false;
     this.inputs.attach(owed);
     this.flush();
   }
@@ -74,6 +78,13 @@ export class Sender {
       this.pace.count();
       this.inputs.sent(entry);
     }
+    if (this.last && !this.lastSent) this.lastSent = this.send(this.last());
+  }
+
+  /** Sends `message` behind all that waits. If the socket is lost before its answer, the next one gets it again. */
+  end(message: () => Uint8Array<ArrayBuffer>): void {
+    this.last = message;
+    this.flush();
   }
 
   stop(): void {

@@ -1,5 +1,5 @@
 // What this seat sees of the room: entities with components, and resources, kept by applying ops in order.
-import { Emitter, Emitters, type Unsubscribe } from './emitter.ts';
+import { Emitter, Emitters, guard, type Unsubscribe } from './emitter.ts';
 import type { Value } from './msgpack.ts';
 import { NameTable, same, shape } from './table.ts';
 import { Space, WireError, asInt } from './wire.ts';
@@ -59,7 +59,7 @@ export class State<C = Record<string, unknown>, R = Record<string, unknown>> {
   onAdd(name: string, listener: (entity: Entity<C>, value: never) => void): Unsubscribe {
     const stop = this.added.on(name, listener as (entity: Entity<C>, value: unknown) => void);
     for (const entity of this.entities.values()) {
-      if (entity.components.has(name)) listener(entity, entity.components.get(name) as never);
+      if (entity.components.has(name)) guard(listener, [entity, entity.components.get(name) as never]);
     }
     return stop;
   }
@@ -71,7 +71,7 @@ export class State<C = Record<string, unknown>, R = Record<string, unknown>> {
   }
   listen(name: string, listener: (value: never, before: never) => void): Unsubscribe {
     const stop = this.set.on(name, listener as (value: unknown, before: unknown) => void);
-    if (this.resources.has(name)) listener(this.resources.get(name) as never, undefined as never);
+    if (this.resources.has(name)) guard(listener, [this.resources.get(name) as never, undefined as never]);
     return stop;
   }
   onStateChange(listener: (state: this) => void): Unsubscribe {

@@ -60,24 +60,24 @@ function sameHash(a: Uint8Array, b: Uint8Array): boolean {
 }
 
 /**
- * A value as the game's code sees it: a struct's array becomes an object with the table's field names. The object has
- * no prototype, so that no field name from the wire can reach one.
+ * A value as the game's code sees it: a struct's array becomes an object with the table's field names, and what is inside of it
+ * is `named`. Objects have no prototype, so that no field name from the wire can reach one.
  */
 export function shape(value: Value, fields: string[] | null): unknown {
-  if (!fields || !Array.isArray(value)) return value;
-  const out = Object.create(null) as Record<string, Value>;
-  for (let i = 0; i < fields.length && i < value.length; i++) out[fields[i] as string] = value[i] as Value;
+  if (!fields || !Array.isArray(value)) return named(value);
+  const out = Object.create(null) as Record<string, unknown>;
+  for (let i = 0; i < fields.length && i < value.length; i++) out[fields[i] as string] = named(value[i] as Value);
   return out;
 }
 
-/** An answer as the game's code sees it: its structs are maps on the wire, since no table names their fields. */
-export function answerShape(value: Value): unknown {
-  if (Array.isArray(value)) return value.map(answerShape);
+/** What no table names: its structs are maps on the wire. A map with other keys than texts stays one. */
+export function named(value: Value): unknown {
+  if (Array.isArray(value)) return value.map(named);
   if (!(value instanceof Map)) return value;
   const entries = [...value];
-  if (!entries.every(([key]) => typeof key === 'string')) return new Map(entries.map(([key, item]) => [key, answerShape(item)]));
+  if (!entries.every(([key]) => typeof key === 'string')) return new Map(entries.map(([key, item]) => [key, named(item)]));
   const out = Object.create(null) as Record<string, unknown>;
-  for (const [key, item] of entries) out[key as string] = answerShape(item);
+  for (const [key, item] of entries) out[key as string] = named(item);
   return out;
 }
 

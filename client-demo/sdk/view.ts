@@ -22,16 +22,18 @@ export class View<C, R> {
   tick = 0;
   private readonly stats: ViewStats;
   private readonly ask: () => boolean;
+  private readonly whole: () => void;
   private readonly wait = new Alarm();
   private awaiting = true;
   private settling = false;
   /** What of the next tail counts: it belongs to the frame before it. */
   private last: 'stale' | 'skipped' | 'shown' = 'stale';
 
-  /** `ask` sends a resync; false if there is no socket. */
-  constructor(stats: ViewStats, ask: () => boolean) {
+  /** `ask` sends a resync; false if there is no socket. `whole` hears of each snapshot that is shown. */
+  constructor(stats: ViewStats, ask: () => boolean, whole: () => void) {
     this.stats = stats;
     this.ask = ask;
+    this.whole = whole;
   }
 
   /** A new attachment. Only the very state that the server goes on from may take changes; otherwise they wait for a snapshot. */
@@ -57,6 +59,7 @@ export class View<C, R> {
     this.awaiting = false;
     this.wait.stop();
     this.change(() => this.state.replace(ops));
+    if (!this.awaiting) this.whole();
   }
 
   /** Private changes of the frame before. False if that frame was too old: then the marks beside them are too. */

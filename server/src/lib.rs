@@ -35,5 +35,13 @@ pub mod test {
 struct DaemonsPage;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../docs/first-game.md")]
+struct FirstGame;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/logging-in.md")]
+struct LoggingIn;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/writing-a-game.md")]
 struct WritingAGame;

@@ -283,3 +283,36 @@ fn what_cannot_be_read_is_refused_by_its_number() {
     assert_eq!(log(&room, ada), ["ada joins", "ada steps 9"]);
     assert_eq!(room.marks(ada).0, Seq(11));
 }
+
+#[test]
+fn a_game_reads_what_a_login_token_claims() {
+    #[derive(Default, Deserialize)]
+    struct Options {
+        team: String,
+    }
+    #[derive(Default, Deserialize)]
+    struct Claims {
+        #[serde(default)]
+        name: String,
+        #[serde(default)]
+        roles: Vec<String>,
+    }
+    let mut room = TestRoom::new("claims", |room: &mut RoomBuilder| {
+        room.resource::<Log>("log").replicated().persisted();
+        room.on_join(|In(join): In<Join>, mut log: ResMut<Log>| -> Result<(), Refuse> {
+            let (options, claims): (Options, Claims) = (join.options()?, join.claims()?);
+            log.0.push(format!("{} of {} is {:?} {:?}", join.player, options.team, claims.name, claims.roles));
+            Ok(())
+        });
+    });
+    let options = std::collections::BTreeMap::from([("team", "red")]);
+    let claims = serde_json::json!({"name": "Ada", "roles": ["mod"], "more": {"unread": 1}});
+    let ada = room.try_join_claiming("ada", &options, &claims).expect("joined");
+    let wrong = serde_json::json!({"name": 7});
+    let refused = room.try_join_claiming("bram", &options, &wrong).expect_err("refused");
+    assert!(refused.message.contains("claims"), "{}", refused.message);
+    room.join_with("guest:1", &options);
+    room.tick(1);
+    let Log(lines) = room.state(ada).resource("log").expect("a log");
+    assert_eq!(lines, [r#"ada of red is "Ada" ["mod"]"#, r#"guest:1 of red is "" []"#]);
+}

@@ -217,3 +217,52 @@ fn nobody_is_told_of_what_he_cannot_see() {
     let heard = output.messages.iter().filter(|(_, m)| matches!(m, tenure::link::ToGateway::Frame(_))).count();
     assert_eq!(heard, 0, "a tick without news has no frame: {:?}", output.messages);
 }
+
+/// Structs inside of what is shown carry their fields' names; what is stored does not need them.
+#[test]
+fn structs_inside_of_components_resources_and_messages_are_named() {
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    struct Card {
+        suit: u8,
+        rank: u8,
+    }
+    #[derive(Component, Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct Hand {
+        top: Card,
+        rest: Vec<Card>,
+    }
+    #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    struct Table {
+        open: Option<Card>,
+    }
+    #[derive(Clone, Serialize, Deserialize)]
+    struct Dealt {
+        card: Card,
+    }
+    let mut room = TestRoom::new("cards", |room: &mut RoomBuilder| {
+        room.component::<Hand>("hand").replicated().persisted();
+        room.resource::<Table>("table").replicated().persisted();
+        room.event::<Dealt>("dealt");
+        room.on_join(|In(join): In<Join>, mut commands: Commands, mut table: ResMut<Table>| -> Result<(), Refuse> {
+            let card = |suit, rank| Card { suit, rank };
+            commands.entity(join.seat).insert(Hand { top: card(1, 2), rest: vec![card(3, 4)] });
+            table.open = Some(card(5, 6));
+            Ok(())
+        });
+        room.systems(Stage::Send, |mut out: Out| out.all(&Dealt { card: Card { suit: 7, rank: 8 } }));
+    });
+    let ada = room.join("ada");
+    room.tick(2);
+    for moved in [false, true] {
+        if moved {
+            room.move_now();
+            room.tick(1);
+        }
+        let hand = room.state(ada).all::<serde_json::Value>("hand")[0].1.clone();
+        assert_eq!(hand, serde_json::json!([{"suit": 1, "rank": 2}, [{"suit": 3, "rank": 4}]]), "moved: {moved}");
+        let table = room.state(ada).resource::<serde_json::Value>("table").expect("a table");
+        assert_eq!(table, serde_json::json!([{"suit": 5, "rank": 6}]), "moved: {moved}");
+    }
+    let dealt = room.events::<serde_json::Value>(ada, "dealt");
+    assert_eq!(dealt[0], serde_json::json!([{"suit": 7, "rank": 8}]));
+}

@@ -28,6 +28,10 @@ pub const COMMIT_BYTES: usize = 256 * 1024;
 pub const METADATA_BYTES: usize = 1024;
 /// Join options, bytes.
 pub const JOIN_OPTIONS_BYTES: usize = 1024;
+/// Bytes of a login token's claims, as MessagePack, beside those that every token has.
+pub const CLAIMS_BYTES: usize = 1024;
+/// Join options and the claims behind them, as links and session records carry them.
+pub const JOIN_RECORD_BYTES: usize = JOIN_OPTIONS_BYTES + CLAIMS_BYTES;
 /// Longest name of a component, resource, message, request, job or timer, bytes.
 pub const NAME_BYTES: usize = 48;
 /// Most names in one table (components, resources, messages and requests together).

@@ -87,7 +87,7 @@ const steps = [
   }],
   ['a lost socket resumes its seat', async (t) => {
     const before = { ...(await me(t.ada)), seat: await seat(t.ada) };
-    await read(t.ada, () => window.__arena.room.dropForTest());
+    await read(t.ada, () => window.__arena.drop());
     await until(t.ada, 'the banner', () => /lost|Reconnecting/.test(document.getElementById('banner').textContent));
     await t.ada.screenshot({ path: resolve(out, 'reconnecting.png') });
     await until(t.ada, 'the seat again', () => window.__arena.counters.reconnects === 1 && window.__arena.me() !== undefined);

@@ -128,6 +128,44 @@ describe('a bad network', () => {
     ticking();
   });
 
+  it.each([1, 2, 3, 4, 5, 6, 7, 8])('takes a leave to the server behind all that was sent (seed %i)', async (seed) => {
+    const next = random(seed);
+    const server = new FakeServer(new FakeArena({ random: next }));
+    const wires: Wire[] = [];
+    const client = new Client('ws://fake/ws', { storage: new Storage(), random: next, socket: () => (wires.push(new Wire(server, () => 5 + next() * 60)), wires.at(-1)!) });
+    const ticking = setInterval50(() => server.tick());
+    const trouble = (): void => {
+      const dice = next();
+      if (dice < 0.2) wires.at(-1)!.break();
+      else if (dice < 0.3) server.move([], Math.floor(next() * 300));
+      else if (dice < 0.35) server.restart();
+      else if (dice < 0.45) server.takeover(Math.floor(next() * 3) * 5, next() < 0.5);
+    };
+    const joining = client.joinOrCreate('arena', { name: 'Ada' });
+    await vi.advanceTimersByTimeAsync(500);
+    const room: Room = await joining;
+    const left = vi.fn();
+    room.onLeave(left);
+    let sent = 0;
+    for (let i = 0; i < 60; i++) {
+      sent = room.send('steer', [i, 0]);
+      if (next() < 0.3) trouble();
+      await vi.advanceTimersByTimeAsync(Math.floor(next() * 60));
+    }
+    wires.at(-1)!.break();
+    const ends: string[] = [];
+    for (let i = 0; i < 2; i++) void room.leave({ timeout: 120_000 }).then(() => ends.push('left'), (error: Error) => ends.push(error.message));
+    for (let i = 0; i < 20; i++) {
+      trouble();
+      await vi.advanceTimersByTimeAsync(Math.floor(next() * 300));
+    }
+    await vi.advanceTimersByTimeAsync(100_000);
+    expect([ends, left.mock.calls, server.seats.length]).toEqual([['left', 'left'], [[4000, 'left']], 0]);
+    expect(server.log.map(([, seq]) => seq)).toEqual(Array.from({ length: sent }, (_, i) => i + 1));
+    expect(client.savedSessions()).toEqual([]);
+    ticking();
+  });
+
   it('finds that a server says nothing, and its seat when it speaks again', async () => {
     const next = random(3);
     const server = new FakeServer(new FakeArena({ random: next }));

@@ -79,13 +79,14 @@ export const limits = { ping: 10_000, idle: 25_000, bytes: 4096, rate: 60 };
 
 export class Bench {
   readonly sockets: Script[] = [];
-  readonly storage = new Storage();
+  readonly storage: Storage;
   readonly client: Client;
   random = 0.5;
 
-  constructor(options: ClientOptions = {}) {
+  constructor({ storage = new Storage(), ...options }: ClientOptions & { storage?: Storage } = {}) {
+    this.storage = storage;
     this.client = new Client('ws://game.test/ws', {
-      storage: this.storage,
+      storage,
       random: () => this.random,
       socket: (url) => {
         const socket = new Script(url);

@@ -1,5 +1,6 @@
 // Drops, resumes, moves, supersede, silence: all over scripted sockets and fake time.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { dropSocket } from '../../sdk/testing.ts';
 import { server } from '../fake/encode.ts';
 import { TABLE } from '../fake/arena.ts';
 import { Bench, HASH, TERM, fakeTime, flush, limits, number } from './harness.ts';
@@ -40,7 +41,7 @@ describe('after a drop', () => {
     await vi.advanceTimersByTimeAsync(3_600_000);
     expect(bench.sockets).toHaveLength(1);
     expect(left.mock.calls).toEqual([[code, 'because']]);
-    expect(bench.client.savedSession() !== undefined).toBe(code === 4004);
+    expect(bench.client.savedSession() !== undefined).toBe(code === 4004 || code === 4008);
   });
 
   it('spreads its attempts, grows them to a cap and gives up in the end', async () => {
@@ -137,7 +138,7 @@ describe('after a drop', () => {
     const room = await bench.room();
     const old = bench.socket;
     const [give, lose] = [old.onmessage!, old.onclose!];
-    room.dropForTest();
+    dropSocket(room);
     await vi.advanceTimersByTimeAsync(500);
     await bench.login({ tick: 200 });
     give({ data: server.frame(TERM, 300, []).buffer } as never);

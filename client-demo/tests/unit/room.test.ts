@@ -54,7 +54,7 @@ describe('join', () => {
     expect(await silent).toMatchObject({ code: 'unreachable', retryable: true });
     const closed = bench.client.join('arena/local/a').catch((error: unknown) => error);
     bench.socket.lose(4008, 'expired');
-    expect(await closed).toMatchObject({ code: 'closed', message: 'expired', retryable: false });
+    expect(await closed).toMatchObject({ code: 'unauthorised', closeCode: 4008, message: 'expired', retryable: false });
     await vi.advanceTimersByTimeAsync(60_000);
     expect(bench.sockets).toHaveLength(2);
   });
@@ -79,6 +79,34 @@ describe('join', () => {
     room.onAdd('pos', (entity) => heard.push(entity.id));
     room.listen('board', (board) => heard.push(board));
     expect(heard).toEqual([{ from: 'Bram', text: 'hello' }, 25, 1, [['Ada', 3]]]);
+  });
+});
+
+describe('ready', () => {
+  it('comes with the first snapshot, also after a reload', async () => {
+    const bench = new Bench();
+    for (const open of [() => bench.client.joinOrCreate('arena'), () => bench.client.reconnect()]) {
+      const pending = open();
+      await bench.login();
+      const room = await pending;
+      let ready = false;
+      void room.ready.then(() => (ready = true));
+      bench.socket.give(server.heartbeat(TERM, 101));
+      await flush();
+      expect([ready, room.state.entities.size]).toEqual([false, 0]);
+      bench.socket.give(server.snapshot(TERM, 102, [[0, 1, POS, [4, 4]]]));
+      await flush();
+      expect([ready, room.state.entities.size]).toEqual([true, 1]);
+    }
+  });
+
+  it('rejects when the room ends before, and is nobody\'s trouble who does not ask', async () => {
+    const bench = new Bench();
+    const pending = bench.client.joinOrCreate('arena');
+    await bench.login();
+    const room = await pending;
+    bench.socket.lose(4002, 'broken');
+    await expect(room.ready).rejects.toMatchObject({ code: 'closed', closeCode: 4002 });
   });
 });
 
@@ -185,6 +213,26 @@ describe('messages', () => {
     expect(errors).toMatchObject([{ code: 'unknown_message', message: 'message 1: steer is gone' }]);
   });
 
+  it('hears messages of all names, and counts those that nobody heard in time', async () => {
+    const bench = new Bench();
+    const room = await bench.room();
+    const CHAT = number(4, 'chat');
+    for (let i = 0; i < 34; i++) bench.socket.give(server.message(CHAT, ['Ada', `${i}`]));
+    expect(room.stats.lost).toBe(2);
+    const heard: string[] = [];
+    const stop = room.onMessage('*', (type, payload) => heard.push(`${type} ${(payload as { text: string }).text}`));
+    expect([heard.length, heard[0]]).toEqual([32, 'chat 2']);
+    bench.socket.give(server.message(CHAT, ['Ada', 'more']));
+    expect(heard.at(-1)).toBe('chat more');
+    // Who hears all hears it; nothing waits for another listener then.
+    const named: unknown[] = [];
+    room.onMessage('chat', (payload) => named.push(payload));
+    bench.socket.give(server.message(CHAT, ['Ada', 'both']));
+    stop();
+    bench.socket.give(server.message(CHAT, ['Ada', 'one']));
+    expect([heard.length, heard.at(-1), named.length, room.stats.lost]).toEqual([34, 'chat both', 2, 2]);
+  });
+
   it('refuses names and sizes that the server does not take, without using a number', async () => {
     const bench = new Bench();
     const room = await bench.room();
@@ -198,7 +246,7 @@ describe('messages', () => {
     const room = await bench.room();
     for (let i = 0; i < KEPT_COUNT; i++) room.send('steer', [i % 100, 0]);
     expect(() => room.send('steer', [0, 0])).toThrow(expect.objectContaining({ code: 'backlog_full', retryable: true }));
-    expect(room.stats.refused).toBe(1);
+    expect([room.stats.refused, room.backlog]).toEqual([1, 1]);
     expect(bench.socket.of(7).length).toBeLessThanOrEqual(60);
     await vi.advanceTimersByTimeAsync(1000);
     expect(bench.socket.of(7).length).toBeLessThanOrEqual(120);
@@ -231,22 +279,5 @@ describe('messages', () => {
     const lost = room.ping().catch((e: unknown) => e);
     await vi.advanceTimersByTimeAsync(5000);
     expect(await lost).toMatchObject({ code: 'timeout' });
-  });
-
-  it('leaves for good', async () => {
-    const bench = new Bench();
-    const room = await bench.room();
-    const left = vi.fn();
-    room.onLeave(left);
-    const open = room.request('buy', {}).catch((e: unknown) => e);
-    const done = room.leave();
-    bench.socket.give(server.left(bench.socket.last(6)[1] as number));
-    await done;
-    expect(left.mock.calls).toEqual([[4000, 'left']]);
-    expect(await open).toMatchObject({ code: 'closed' });
-    expect(bench.client.savedSession()).toBeUndefined();
-    expect(() => room.send('steer', [0, 0])).toThrow(expect.objectContaining({ code: 'closed' }));
-    await vi.advanceTimersByTimeAsync(120_000);
-    expect(bench.sockets).toHaveLength(1);
   });
 });

@@ -2,7 +2,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import type { Value } from '../../sdk/msgpack.ts';
 import { State } from '../../sdk/state.ts';
-import { NameTable, answerShape, flatten, same, shape } from '../../sdk/table.ts';
+import { NameTable, named, flatten, same, shape } from '../../sdk/table.ts';
 import { WireError } from '../../sdk/wire.ts';
 
 const row = (space: number, number: number, name: string, fields: string[] | null = null) => ({ space, number, name, version: 1, fields });
@@ -99,6 +99,25 @@ describe('state', () => {
     quiet.mockRestore();
   });
 
+  it('survives one that throws at what is there already', () => {
+    const s = state();
+    s.apply([[0, 1, 1, [0, 0]], [0, 2, 1, [1, 1]], [4, 1, [['Ada', 1]]]]);
+    const quiet = vi.spyOn(console, 'error').mockImplementation(() => undefined);
+    const heard: number[] = [];
+    const stop = s.onAdd('pos', (entity) => {
+      heard.push(entity.id);
+      throw new Error('a game bug');
+    });
+    const stopListening = s.listen('board', () => {
+      throw new Error('another');
+    });
+    stop();
+    stopListening();
+    s.apply([[0, 3, 1, [0, 0]], [4, 1, []]]);
+    expect([heard, quiet.mock.calls.length]).toEqual([[1, 2], 3]);
+    quiet.mockRestore();
+  });
+
   it('lets no field name reach a prototype', () => {
     const value = shape([{ polluted: 1 } as never, 2], ['__proto__', 'constructor']) as Record<string, unknown>;
     expect(Object.getPrototypeOf(value)).toBeNull();
@@ -113,12 +132,24 @@ describe('state', () => {
   });
 
   it('gives answers as objects that no name can hurt', () => {
-    const answer = answerShape(new Map<Value, Value>([['__proto__', 1], ['list', [new Map<Value, Value>([['a', 2]])]], ['by id', new Map<Value, Value>([[7, 'x']])]])) as Record<string, unknown>;
+    const answer = named(new Map<Value, Value>([['__proto__', 1], ['list', [new Map<Value, Value>([['a', 2]])]], ['by id', new Map<Value, Value>([[7, 'x']])]])) as Record<string, unknown>;
     expect(Object.getPrototypeOf(answer)).toBeNull();
     expect(Object.keys(answer)).toEqual(['__proto__', 'list', 'by id']);
     expect({ ...(answer['list'] as object[])[0] }).toEqual({ a: 2 });
     expect(answer['by id']).toEqual(new Map([[7, 'x']]));
-    expect(answerShape(['hat', 3])).toEqual(['hat', 3]);
+    expect(named(['hat', 3])).toEqual(['hat', 3]);
+  });
+
+  it('names structs at any depth, so that one whose fields move is not misread', () => {
+    const s = state();
+    const card = (entries: [string, number][]): Value => new Map<Value, Value>(entries);
+    s.apply([[0, 1, 1, [card([['suit', 1], ['rank', 2]]), [card([['rank', 4], ['suit', 3]])]]], [4, 1, [card([['suit', 5], ['rank', 6]])]]]);
+    const pos = s.entities.get(1)?.get('pos') as unknown as { x: { rank: number }; y: { suit: number }[] };
+    expect([pos.x.rank, pos.y[0]?.suit, (s.resource('board') as unknown as { rank: number }[])[0]?.rank]).toEqual([2, 3, 6]);
+    const heard = vi.fn();
+    s.onChange('pos', heard);
+    s.apply([[2, 1, 1, [card([['rank', 2], ['suit', 1]]), [card([['suit', 3], ['rank', 4]])]]]]);
+    expect(heard).not.toHaveBeenCalled();
   });
 
   it('compares by content', () => {

@@ -29,6 +29,23 @@ impl Assets for () {
     }
 }
 
+/// Texts by path, for a page of a few files: `[("index.html", include_str!("../page/index.html"))]`. What they are is told by the
+/// path's ending: html, js, css, json, svg, else plain text.
+impl<const N: usize> Assets for [(&'static str, &'static str); N] {
+    fn get(&self, path: &str) -> Option<(&str, Bytes)> {
+        let (_, text) = self.iter().find(|(name, _)| *name == path)?;
+        let kind = match path.rsplit_once('.').map(|(_, ending)| ending) {
+            Some("html") => "text/html; charset=utf-8",
+            Some("js" | "mjs") => "text/javascript; charset=utf-8",
+            Some("css") => "text/css; charset=utf-8",
+            Some("json" | "map") => "application/json",
+            Some("svg") => "image/svg+xml",
+            _ => "text/plain; charset=utf-8",
+        };
+        Some((kind, Bytes::from_static(text.as_bytes())))
+    }
+}
+
 /// A short answer in plain text.
 pub(super) fn plain(status: StatusCode, text: &'static str) -> Answer {
     let mut answer = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
@@ -121,6 +138,16 @@ mod tests {
         assert_eq!(file(&One, &Method::GET, "/index.html", &headers).status(), 304);
         let head = file(&One, &Method::HEAD, "/", &HeaderMap::new());
         assert_eq!((head.status().as_u16(), &head.headers()[header::CONTENT_LENGTH]), (200, &HeaderValue::from(8)));
+    }
+
+    #[test]
+    fn a_page_of_a_few_texts_needs_no_type_of_its_own() {
+        let texts = [("index.html", "<p>farm"), ("game.js", "go()"), ("LICENSE", "free")];
+        let kind = |path| Assets::get(&texts, path).map(|(kind, text)| (kind.to_owned(), text.len()));
+        assert_eq!(kind("index.html"), Some(("text/html; charset=utf-8".to_owned(), 7)));
+        assert_eq!(kind("game.js"), Some(("text/javascript; charset=utf-8".to_owned(), 4)));
+        assert_eq!(kind("LICENSE"), Some(("text/plain; charset=utf-8".to_owned(), 4)));
+        assert_eq!(kind("other.js"), None);
     }
 
     #[test]

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bevy_ecs::entity::Entity;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
-use tenure_shared::PlayerId;
+use tenure_shared::{
+    PlayerId,
+    msgpack::{self, Bounds},
+};
 
 use super::{Refuse, ReplyTo, TaskEnd, decode, values::decode_client};
 use crate::runtime::Wall;
@@ -17,21 +20,46 @@ pub struct Join {
     pub seat: Entity,
     /// Who.
     pub player: PlayerId,
-    pub(crate) options: Bytes,
+    options: Bytes,
+    claims: Bytes,
 }
 
 impl Join {
+    /// `record`: the client's options, and behind them what his login token claims, if he has one.
+    pub(crate) fn new(seat: Entity, player: PlayerId, record: &Bytes) -> Self {
+        let mut rest = &record[..];
+        let claims = match msgpack::slice_value(&mut rest, &Bounds::CLIENT) {
+            Ok(_) => record.slice_ref(rest),
+            // What is wrong with it is said when the game asks for it.
+            Err(_) => Bytes::new(),
+        };
+        Self { seat, player, options: record.slice(..record.len() - claims.len()), claims }
+    }
+
     /// The client's join options. Absent options are the default.
     ///
     /// # Errors
     /// When they are not what `T` reads.
     pub fn options<T: DeserializeOwned + Default>(&self) -> Result<T, Refuse> {
-        const NIL: u8 = 0xc0;
-        if self.options.is_empty() || self.options[..] == [NIL] {
-            return Ok(T::default());
-        }
-        decode_client(&self.options).map_err(|e| Refuse::new(format!("join options: {e}")))
+        read("join options", &self.options)
     }
+
+    /// What the player's login token says of him, beside `sub` and the claims that every token has (docs/logging-in.md). As the token
+    /// said it when he joined; a guest has none, which is the default.
+    ///
+    /// # Errors
+    /// When they are not what `T` reads.
+    pub fn claims<T: DeserializeOwned + Default>(&self) -> Result<T, Refuse> {
+        read("the login token's claims", &self.claims)
+    }
+}
+
+fn read<T: DeserializeOwned + Default>(what: &str, bytes: &[u8]) -> Result<T, Refuse> {
+    const NIL: u8 = 0xc0;
+    if bytes.is_empty() || bytes == [NIL] {
+        return Ok(T::default());
+    }
+    decode_client(bytes).map_err(|e| Refuse::new(format!("{what}: {e}")))
 }
 
 /// A seat ends. Its entity is removed after the hook. A room that ends by `RoomControl::dispose` ends without this hook.

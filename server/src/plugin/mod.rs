@@ -17,6 +17,7 @@ mod registry;
 mod resource;
 mod reward;
 mod seat;
+mod shown;
 mod task;
 mod values;
 mod versions;

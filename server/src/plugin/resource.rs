@@ -10,7 +10,7 @@ use bevy_ecs::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{decode, encode};
+use super::{decode, encode, shown::encode_shown};
 
 /// What may be registered as a resource: it is made by default (`FromWorld`) unless a checkpoint has it.
 pub trait RoomResource: Resource<Mutability = Mutable> + Serialize + DeserializeOwned + FromWorld {}
@@ -21,6 +21,8 @@ pub(crate) trait ErasedResource: Send + Sync {
     fn init(&self, world: &mut World);
     /// Appends the value, if there is one.
     fn save(&self, world: &World, out: &mut Vec<u8>) -> Result<bool, String>;
+    /// Appends the value as clients are shown it; `false` if it is not there.
+    fn show(&self, world: &World, out: &mut Vec<u8>) -> Result<bool, String>;
     /// Inserts a stored value.
     fn load(&self, world: &mut World, bytes: &[u8]) -> Result<(), String>;
     /// Whether it changed since trackers were cleared; `None` if it is not there.
@@ -37,6 +39,13 @@ impl<T: RoomResource> ErasedResource for Typed<T> {
     fn save(&self, world: &World, out: &mut Vec<u8>) -> Result<bool, String> {
         match world.get_resource::<T>() {
             Some(value) => encode(out, value).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn show(&self, world: &World, out: &mut Vec<u8>) -> Result<bool, String> {
+        match world.get_resource::<T>() {
+            Some(value) => encode_shown(out, value).map(|()| true),
             None => Ok(false),
         }
     }

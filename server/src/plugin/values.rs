@@ -3,6 +3,8 @@
 use serde::{Serialize, de::DeserializeOwned};
 use tenure_shared::msgpack::{self, Bounds};
 
+use super::shown::encode_shown;
+
 /// Appends a value; on error nothing is appended.
 pub(crate) fn encode<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), String> {
     let before = out.len();
@@ -46,7 +48,7 @@ pub(crate) struct Change {
     pub(crate) end: u32,
 }
 
-/// Encoded components in one buffer; it is reused from tick to tick.
+/// Components as clients are shown them, in one buffer; it is reused from tick to tick.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
     pub(crate) bytes: Vec<u8>,
@@ -62,7 +64,7 @@ impl Values {
 
     pub(crate) fn push<T: Serialize>(&mut self, net: u64, number: u16, value: &T) {
         let start = self.bytes.len();
-        match encode(&mut self.bytes, value) {
+        match encode_shown(&mut self.bytes, value) {
             Ok(()) => {
                 let (start, end) = (start as u32, self.bytes.len() as u32);
                 self.changes.push(Change { net, number, start, end });

@@ -93,7 +93,7 @@ impl Replicator {
                 }
                 Some(changed) if changed || !*shown => {
                     self.values.clear();
-                    let ok = matches!(resource.save(world, &mut self.values.bytes), Ok(true));
+                    let ok = matches!(resource.show(world, &mut self.values.bytes), Ok(true));
                     if ok {
                         writer.resource(*number, &self.values.bytes);
                         *shown = true;

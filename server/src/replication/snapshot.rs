@@ -65,7 +65,7 @@ impl Replicator {
         let mut bytes = Vec::new();
         for ((number, resource), shown) in self.resources.iter().zip(&mut self.shown_resources) {
             bytes.clear();
-            if matches!(resource.save(world, &mut bytes), Ok(true)) {
+            if matches!(resource.show(world, &mut bytes), Ok(true)) {
                 writer.resource(*number, &bytes);
                 *shown = true;
             }

@@ -14,6 +14,7 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "a test harness says what is wrong by panicking")]
 
 mod client;
+mod coming;
 mod durable;
 mod look;
 mod state;
@@ -22,7 +23,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::Serialize;
-use tenure_shared::{PlayerId, RoomId, Seq, Term, codes::ErrorCode, wire::Space};
+use tenure_shared::{RoomId, Seq, Term, codes::ErrorCode, wire::Space};
 
 use self::{client::Client, durable::Durable};
 pub use self::{durable::Fate, state::State};
@@ -87,43 +88,6 @@ impl TestRoom {
         };
         this.save();
         this
-    }
-
-    /// A player joins without options.
-    ///
-    /// # Panics
-    /// When he is refused.
-    pub fn join(&mut self, player: &str) -> TestSeat {
-        self.join_with(player, &())
-    }
-
-    /// A player joins.
-    ///
-    /// # Panics
-    /// When he is refused.
-    pub fn join_with<T: Serialize + ?Sized>(&mut self, player: &str, options: &T) -> TestSeat {
-        self.try_join(player, options).unwrap_or_else(|refused| panic!("{player} was refused: {}", refused.message))
-    }
-
-    /// A player asks to join, with a client of his own: one who has a seat takes it again, and his other client is superseded.
-    ///
-    /// # Errors
-    /// When the room or the game refuses.
-    ///
-    /// # Panics
-    /// When the options cannot be encoded.
-    pub fn try_join<T: Serialize + ?Sized>(&mut self, player: &str, options: &T) -> Result<TestSeat, AttachRefused> {
-        let mut bytes = Vec::new();
-        crate::plugin::encode_named(&mut bytes, options).expect("options");
-        let player = PlayerId::new(player).expect("a player id");
-        let client = Client::new(player, bytes.into());
-        self.clients.push(client);
-        let seat = TestSeat(self.clients.len() - 1);
-        let attached = self.attach(seat, false);
-        if attached.is_err() {
-            self.clients.pop();
-        }
-        attached.map(|()| seat)
     }
 
     fn attach(&mut self, seat: TestSeat, resume: bool) -> Result<(), AttachRefused> {

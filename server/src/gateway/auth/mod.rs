@@ -8,9 +8,13 @@ mod provider;
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
-use tenure_shared::PlayerId;
+use tenure_shared::{
+    PlayerId, limits,
+    msgpack::{self, Bounds},
+};
 
 pub(super) use key::PublicKey;
 
@@ -71,6 +75,8 @@ pub(super) struct Login {
     pub(super) player: PlayerId,
     /// Seconds since 1970.
     pub(super) expires: Option<u64>,
+    /// What the token says beside the claims that every token has: MessagePack, empty if nothing.
+    pub(super) claims: Bytes,
     /// A guest's token, to be kept by the client.
     pub(super) keep: Option<String>,
 }
@@ -88,6 +94,9 @@ struct Claims {
     sub: Option<String>,
     exp: Option<u64>,
     nbf: Option<u64>,
+    /// The rest; `iss`, `aud`, `iat` and `jti` are for the login service and us.
+    #[serde(flatten)]
+    more: serde_json::Map<String, serde_json::Value>,
 }
 
 #[derive(Serialize)]
@@ -170,15 +179,15 @@ impl Auth {
             // A guest whose token is no longer good (expired, or of a cluster that was set up anew) is a new guest: that is what he
             // would be without it.
             let known = self.verify(token, key, rules, wall).ok();
-            return self.guest(known.and_then(|(sub, _)| PlayerId::new(&sub).ok()), wall, rng);
+            return self.guest(known.and_then(|known| PlayerId::new(&known.sub).ok()), wall, rng);
         }
         let (key, rules) = self.signed.as_ref().ok_or("tokens are not configured here")?;
-        let (sub, expires) = self.verify(token, key, rules, wall)?;
+        let Verified { sub, expires, claims } = self.verify(token, key, rules, wall)?;
         if sub.starts_with(GUEST_PREFIX) {
             return Err("the token claims to be a guest");
         }
         let player = PlayerId::new(&sub).map_err(|_| "the token's sub is no player id")?;
-        Ok(Login { player, expires: Some(expires), keep: None })
+        Ok(Login { player, expires: Some(expires), claims: for_game(claims)?, keep: None })
     }
 
     /// Whether a token that runs until `expires` opens nothing more.
@@ -195,16 +204,10 @@ impl Auth {
         let claims = GuestClaims { iss: GUEST_ISSUER, sub: player.as_str(), exp: seconds(wall) + GUEST_TIME.as_secs() };
         let keep =
             jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.guest_keys.0).map_err(|_| fault)?;
-        Ok(Login { player, expires: None, keep: Some(keep) })
+        Ok(Login { player, expires: None, claims: Bytes::new(), keep: Some(keep) })
     }
 
-    fn verify(
-        &self,
-        token: &str,
-        key: &DecodingKey,
-        rules: &Validation,
-        wall: Wall,
-    ) -> Result<(String, u64), &'static str> {
+    fn verify(&self, token: &str, key: &DecodingKey, rules: &Validation, wall: Wall) -> Result<Verified, &'static str> {
         let data = jsonwebtoken::decode::<Claims>(token, key, rules).map_err(|_| "the token is not valid")?;
         let expires = data.claims.exp.ok_or("the token has no exp")?;
         if self.is_past(expires, wall) {
@@ -213,8 +216,32 @@ impl Auth {
         if data.claims.nbf.is_some_and(|from| from > seconds(wall).saturating_add(self.leeway)) {
             return Err("the token is not valid yet");
         }
-        Ok((data.claims.sub.ok_or("the token has no sub")?, expires))
+        let sub = data.claims.sub.ok_or("the token has no sub")?;
+        Ok(Verified { sub, expires, claims: data.claims.more })
     }
+}
+
+/// What a token says, its signature and times judged.
+struct Verified {
+    sub: String,
+    expires: u64,
+    claims: serde_json::Map<String, serde_json::Value>,
+}
+
+/// The claims that a game may want, as MessagePack. Bounded, since rooms and session records keep them.
+fn for_game(mut claims: serde_json::Map<String, serde_json::Value>) -> Result<Bytes, &'static str> {
+    for known in ["iss", "aud", "iat", "jti"] {
+        claims.remove(known);
+    }
+    if claims.is_empty() {
+        return Ok(Bytes::new());
+    }
+    let bytes = rmp_serde::to_vec(&claims).map_err(|_| "the token's claims cannot be kept")?;
+    if bytes.len() > limits::CLAIMS_BYTES {
+        return Err("the token's claims are too long");
+    }
+    msgpack::check(&bytes, &Bounds::CLIENT).map_err(|_| "the token's claims are nested too deep or too long")?;
+    Ok(bytes.into())
 }
 
 // Times are judged by our own clock, in `verify`: the library asks the machine's.

@@ -61,6 +61,31 @@ fn a_signed_token_names_the_player() {
 }
 
 #[test]
+fn what_a_token_claims_beside_the_usual_is_for_the_game() {
+    let auth = auth(|_| (), Guests::Always);
+    let exp = seconds_now() + 60;
+    let claims = |more: serde_json::Value| {
+        let mut all = json!({"sub": "anna", "exp": exp, "iat": exp - 90, "nbf": exp - 90, "jti": "7"});
+        all.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        login(&auth, Some(&signed(&all, SECRET))).map(|login| login.claims)
+    };
+    assert_eq!(claims(json!({})).expect("good"), Bytes::new());
+    let bytes = claims(json!({"name": "Anna", "level": 7, "roles": ["mod"], "team": {"id": 3}})).expect("good");
+    let read: serde_json::Value = rmp_serde::from_slice(&bytes).expect("MessagePack");
+    assert_eq!(read, json!({"name": "Anna", "level": 7, "roles": ["mod"], "team": {"id": 3}}));
+    assert_eq!(login(&auth, None).expect("a guest").claims, Bytes::new());
+
+    let mut deep = json!(1);
+    for _ in 0..40 {
+        deep = json!([deep]);
+    }
+    assert!(claims(json!({"deep": deep})).is_err());
+    assert!(claims(json!({"list": vec![0; 1_025]})).is_err());
+    assert!(claims(json!({"text": "x".repeat(limits::CLAIMS_BYTES)})).is_err());
+    assert!(claims(json!({"text": "x".repeat(limits::CLAIMS_BYTES - 16)})).is_ok());
+}
+
+#[test]
 fn a_token_without_a_signature_is_refused() {
     let auth = auth(|_| (), Guests::Always);
     for alg in ["none", "HS512", "RS256"] {

@@ -88,7 +88,16 @@ impl Machine {
 
     pub(super) fn join(&mut self, view: &View<'_>, id: u32, room: RoomId, options: Bytes, out: &mut Vec<Effect>) {
         if self.may_enter(view, id, &options, out) {
+            let options = self.with_claims(options);
             self.attach(view, Attaching::new(id, room, options, Then::Tell), Mode::Join, out);
+        }
+    }
+
+    /// Join options with what the login token claims behind them: a room and a session record keep both as one.
+    pub(super) fn with_claims(&self, options: Bytes) -> Bytes {
+        match &self.known {
+            Some(known) if !known.claims.is_empty() => [&options[..], &known.claims[..]].concat().into(),
+            _ => options,
         }
     }
 

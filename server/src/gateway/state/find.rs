@@ -124,6 +124,7 @@ impl Machine {
         if !self.may_enter(view, id, &options, out) {
             return None;
         }
+        let options = self.with_claims(options);
         let region = wanted.region.unwrap_or(&view.rules.region);
         match wanted.name {
             Some(name) => Some(Target::Room(room_id(id, wanted.kind, region, name, out)?, options)),

@@ -78,6 +78,8 @@ struct Known {
     player: PlayerId,
     /// Seconds since 1970 after which the token opens nothing more.
     expires: Option<u64>,
+    /// What his token claims, for the game; empty for a guest.
+    claims: Bytes,
     /// Hash of the name table that the client has.
     table: Option<u64>,
 }
@@ -214,7 +216,8 @@ impl Machine {
             Ok(login) => login,
             Err(reason) => return self.close(CloseCode::Unauthorised, reason, out),
         };
-        self.known = Some(Known { player: login.player.clone(), expires: login.expires, table });
+        self.known =
+            Some(Known { player: login.player.clone(), expires: login.expires, claims: login.claims.clone(), table });
         self.phase = Phase::Lobby;
         out.push(Effect::LoggedIn);
         out.push(Effect::Send(encode(&ServerMessage::Welcome(Welcome {

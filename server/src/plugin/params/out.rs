@@ -11,11 +11,7 @@ use bevy_ecs::{
 use serde::{Deserialize, Serialize};
 use tenure_shared::SeatId;
 
-use crate::plugin::{
-    Refuse, ReplyTo, encode_named,
-    messages::Queue,
-    values::{Faults, encode},
-};
+use crate::plugin::{Refuse, ReplyTo, encode_named, messages::Queue, shown::encode_shown, values::Faults};
 
 /// This tick's messages of one type: (seat, message), in order of arrival, of a seat in the order it sent them. Emptied each tick.
 #[derive(SystemParam)]
@@ -114,7 +110,7 @@ impl Out<'_> {
             return queue.faults.push(format!("{}: more than {PER_TICK} messages in one tick", name()));
         }
         let mut payload = Vec::new();
-        match encode(&mut payload, message) {
+        match encode_shown(&mut payload, message) {
             Ok(()) => queue.items.push(OutItem { to, number, payload }),
             Err(e) => queue.faults.push(format!("{}: {e}", name())),
         }

@@ -180,9 +180,9 @@ impl RoomWorld {
 
     /// `had`: the player had a seat until now.
     fn new_seat(&mut self, attach: &Attach, had: bool) -> Result<SeatId, AttachRefused> {
-        if attach.options.len() > limits::JOIN_OPTIONS_BYTES {
+        if attach.options.len() > limits::JOIN_RECORD_BYTES {
             let length = attach.options.len();
-            let message = format!("join options have {length} bytes; at most {}", limits::JOIN_OPTIONS_BYTES);
+            let message = format!("join options have {length} bytes; at most {}", limits::JOIN_RECORD_BYTES);
             return Err(refused(ErrorCode::Refused, message));
         }
         // Whoever had a seat here is let in again: only the store forgot it.
@@ -200,7 +200,7 @@ impl RoomWorld {
         let entity = self.world.spawn(seat).id();
         self.index(id, &player, entity);
         self.seats.insert(id, SeatState::new(entity, player.clone(), first_generation(self.born)));
-        let join = Join { seat: entity, player, options: attach.options.clone() };
+        let join = Join::new(entity, player, &attach.options);
         let mut hooks = std::mem::take(&mut self.handlers.on_join);
         let mut answer = Ok(());
         for hook in &mut hooks {

@@ -1,6 +1,6 @@
 //! Named bounds of the store (H11). What breaks one is refused as `Invalid`, with both numbers in the text.
 
-use tenure_shared::limits::{JOIN_OPTIONS_BYTES, MAX_SAFE_INTEGER, METADATA_BYTES};
+use tenure_shared::limits::{JOIN_RECORD_BYTES, MAX_SAFE_INTEGER, METADATA_BYTES};
 
 use crate::store::Error;
 
@@ -59,7 +59,7 @@ pub const TERM: u64 = MAX_SAFE_INTEGER - 1;
 /// Metadata of a room, bytes.
 pub const METADATA: usize = METADATA_BYTES;
 /// Join options of a session, bytes.
-pub const OPTIONS: usize = JOIN_OPTIONS_BYTES;
+pub const OPTIONS: usize = JOIN_RECORD_BYTES;
 /// Longest session token, bytes.
 pub const SESSION_TOKEN_BYTES: usize = 256;
 /// Most sessions of one player; the one changed longest ago makes room for a new one.

@@ -1,17 +1,20 @@
 // Packs the SDK for other projects, without a registry: pack/tenure-sdk-<version>.tgz with one ES module and its types.
 import { execFileSync } from 'node:child_process';
-import { copyFile, mkdir, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { sdk } from './build.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const out = join(root, 'pack');
-const stage = join(out, 'tenure-sdk');
+const work = await mkdtemp(join(tmpdir(), 'tenure-sdk-'));
+const stage = join(work, 'tenure-sdk');
 const { version, license } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
 
 await rm(out, { recursive: true, force: true });
-await mkdir(stage, { recursive: true });
+await mkdir(out);
+await mkdir(stage);
 await sdk(stage);
 const tsc = join(root, 'node_modules', '.bin', 'tsc');
 execFileSync(tsc, ['-p', 'tsconfig.pack.json', '--outDir', join(stage, 'types')], { cwd: root, stdio: 'inherit' });
@@ -33,7 +36,7 @@ await writeFile(join(stage, 'package.json'), `${JSON.stringify(about, null, 2)}\
 await copyFile(join(root, 'README.md'), join(stage, 'README.md'));
 
 // What a project sees that installed it: the types hold together without the sources, and know the game's names.
-const user = join(out, 'user');
+const user = join(work, 'user');
 await mkdir(join(user, 'node_modules'), { recursive: true });
 await symlink(stage, join(user, 'node_modules', 'tenure-sdk'));
 await writeFile(
@@ -56,5 +59,5 @@ await writeFile(join(user, 'package.json'), '{ "type": "module" }');
 const options = { noEmit: true, strict: true, target: 'es2022', module: 'nodenext', lib: ['es2022', 'dom', 'dom.iterable'], types: [] };
 await writeFile(join(user, 'tsconfig.json'), JSON.stringify({ compilerOptions: options, files: ['game.ts'] }));
 execFileSync(tsc, ['-p', user], { cwd: root, stdio: 'inherit' });
-await rm(user, { recursive: true });
 execFileSync('npm', ['pack', '--silent', '--pack-destination', out], { cwd: stage, stdio: 'inherit' });
+await rm(work, { recursive: true });

@@ -135,6 +135,22 @@ const steps = [
     await t.ada.close();
     t.ada = second;
   }],
+  ['a leave gives the seat up at once, also without a socket', async (t) => {
+    const page = await open(t.browser, t.server.play, 'Lena');
+    await until(t.bram, 'Lena', () => window.__arena.players().some((p) => p.name === 'Lena'));
+    const took = await read(page, async () => {
+      const began = performance.now();
+      window.__arena.drop();
+      window.__arena.room.send('chat', { text: 'farewell' });
+      await Promise.all([window.__arena.room.leave(), window.__arena.room.leave()]);
+      return performance.now() - began;
+    });
+    assert.ok(took < 10_000, `${took} ms, the reconnect grace is longer than that`);
+    await t.bram.waitForFunction(() => window.__arena.players().every((p) => p.name !== 'Lena'), undefined, { timeout: 5_000 });
+    await until(t.bram, 'what was sent before', () => document.getElementById('lines').textContent.includes('farewell'));
+    assert.deepEqual(await read(page, () => [window.__arena.left, Object.keys(sessionStorage).filter((key) => key.includes('session'))]), [4000, []]);
+    await page.context().close();
+  }],
   ['kill -9 and a restart keep seats and scores', async (t) => {
     if (fake) return 'left out: the stand-in forgets';
     const before = [];

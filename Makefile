@@ -106,7 +106,7 @@ chaos: release ## Twenty kill -9 under load with the audit, faults in a cluster 
 	$(TARGET)/release/loadtest --scenario takeover --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --nodes 3 --gateways 2 \
 	  --kills 2 --stops 1 --cuts 3 --outages 1 --input-rate 5
 	$(TARGET)/release/loadtest --scenario rolling-deploy --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --deploys 2 --at-once 2 \
-	  --with-gateways --input-rate 5
+	  --with-gateways --input-rate 5 --max-drops 0
 	$(TARGET)/release/loadtest --scenario rolling-deploy --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --deploys 3 \
 	  --kills 6 --outages 1 --restarts 1 --input-rate 5
 	$(TARGET)/release/loadtest --scenario store-faults --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --nodes 3 --gateways 2 --input-rate 5

@@ -146,6 +146,9 @@ pub(crate) struct RunArgs {
     /// killed in the middle of a move (rolling-deploy). Default of rolling-deploy: 0.
     #[arg(long, default_value_t = 1, default_value_if("scenario", "rolling-deploy", "0"), value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) restarts: u32,
+    /// How often the store stands still for 0.9 s in the middle of a move, longer than a call waits (rolling-deploy).
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) hiccups: u32,
     /// What the store is (store-faults).
     #[arg(long, value_enum, default_value = "sentinel")]
     pub(crate) store: Kind,

@@ -1,7 +1,6 @@
 //! One bot: connects, joins, steers, resumes after a drop, and keeps count of everything it sees.
 
 use std::{
-    pin::Pin,
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -23,6 +22,7 @@ use crate::{
 };
 
 pub(crate) mod inputs;
+mod moving;
 pub(crate) mod names;
 pub(crate) mod noted;
 mod plan;
@@ -30,6 +30,7 @@ pub(crate) mod state;
 pub(crate) mod watch;
 
 use inputs::Inputs;
+use moving::{LINGER, Opening, leave_behind};
 pub(crate) use plan::{Phase, Plan, Worker};
 use state::State;
 
@@ -73,9 +74,6 @@ pub(crate) struct Record {
     pub(crate) refused: u64,
     pub(crate) grants: Vec<Granted>,
 }
-
-/// A connection that is being opened beside the one that serves.
-type Opening = Pin<Box<dyn Future<Output = Result<Socket, Cause>>>>;
 
 pub(crate) struct Bot {
     plan: Arc<Plan>,
@@ -204,39 +202,13 @@ impl Bot {
         self.plan.target((self.index / self.plan.rooms) as usize + self.attempt as usize)
     }
 
-    /// Begins to open the connection that the server wants the bot on; the one it has goes on meanwhile.
-    fn open_next(&mut self) -> Opening {
-        self.state.moving = None;
-        let told = std::mem::take(&mut self.state.move_to);
-        let nth = self.index as usize;
-        let (plain, index) = (self.target(), self.index);
-        Box::pin(async move {
-            let target = match nth.checked_rem(told.len()).and_then(|nth| told.get(nth)) {
-                Some(url) => Target::of_player(url).await.map_err(|_| Cause::Remote("move: no such address".into()))?,
-                None => plain.ok_or_else(|| Cause::Remote("move: no gateway".into()))?,
-            };
-            net::websocket(&target, Group::Bots, index).await
-        })
-    }
-
-    /// The next connection is open: the seat is asked for there. The old one closes when it has been given.
-    async fn change_to(&mut self, next: &mut Socket) -> Result<(), End> {
-        {
-            let mut stats = self.worker.shard.lock();
-            stats.counters.connects += 1;
-            stats.playing -= u64::from(self.state.playing);
-        }
-        self.asked = false;
-        let hello = self.state.hello(Instant::now());
-        self.state.noted.moved = true;
-        send(next, hello).await
-    }
-
     /// Reads and sends until the connection ends; it never ends well.
     async fn talk(&mut self, mut socket: Socket) -> Result<std::convert::Infallible, End> {
         let mut opened = Instant::now();
         let mut out = Vec::new();
         let (mut opening, mut old): (Option<Opening>, Option<Socket>) = (None, None);
+        // When the old one is not read any more.
+        let mut farewell: Option<Instant> = None;
         let timer = sleep_until((opened + IDLE).into());
         tokio::pin!(timer);
         loop {
@@ -252,6 +224,10 @@ impl Bot {
                     }
                     if self.state.moving.is_some_and(|when| when <= now) && opening.is_none() && old.is_none() {
                         opening = Some(self.open_next());
+                    }
+                    if farewell.is_some_and(|when| when <= now) {
+                        farewell = None;
+                        leave_behind(old.take());
                     }
                     self.send_inputs(&mut socket, now).await?;
                     let wake = self.state.inputs.wake(now, IDLE);
@@ -272,6 +248,11 @@ impl Bot {
                         }
                     }
                 }
+                message = async { match &mut old { Some(old) => old.next().await, None => std::future::pending().await } } => {
+                    if !self.former(message) {
+                        (old, farewell) = (None, None);
+                    }
+                }
                 message = socket.next() => {
                     let bytes = match message {
                         Some(Ok(Message::Binary(bytes))) => bytes,
@@ -287,9 +268,7 @@ impl Bot {
                         send(&mut socket, std::mem::take(&mut out)).await?;
                     }
                     if waiting && self.state.playing {
-                        if let Some(mut old) = old.take() {
-                            tokio::task::spawn_local(async move { close(&mut old).await });
-                        }
+                        farewell = old.as_ref().map(|_| now + LINGER);
                         timer.as_mut().reset(now.into());
                     }
                 }

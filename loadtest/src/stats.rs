@@ -97,6 +97,8 @@ counters! {
     resumes,
     /// Connections moved because the server asked for it, the new one before the old one closed.
     moves,
+    /// Of connections that were to be moved, those that ended before the next one had the seat.
+    closed_early,
     /// Bots that gave up for good.
     gave_up,
     /// WebSocket messages received.
@@ -107,8 +109,9 @@ counters! {
     frames,
     /// Tick numbers left out between two frames of one term.
     missed_ticks,
-    /// Snapshots received.
+    /// Snapshots received, and their bytes.
     snapshots,
+    snapshot_bytes,
     /// Frames that were older than one shown before (H7).
     went_back,
     /// Frames that another bot of the room was sent otherwise, with the same term and tick (H2).

@@ -106,6 +106,51 @@ fn counters_stand_still_over_ten_moves_and_ten_restarts() {
     assert_eq!(room.take_errors(), Vec::<String>::new());
 }
 
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Bell(u64);
+
+fn rings(room: &mut RoomBuilder) {
+    room.tick_rate(20);
+    room.event::<Bell>("bell");
+    room.systems(Simulate, |tick: Tick, mut out: Out| out.all(&Bell(tick.n)));
+}
+
+/// H12: the next owner ticks before its gateways are there, and what the room says meanwhile is for players who were never gone.
+#[test]
+fn what_a_room_says_before_its_gateways_have_followed_is_not_lost() {
+    let mut room = TestRoom::new("rings", rings);
+    let (ada, bob) = (room.join("ada"), room.join("bob"));
+    room.tick(3);
+    room.drop_socket(bob);
+    room.move_ahead_of_gateways(4);
+    room.tick(2);
+    let heard: Vec<Bell> = room.events(ada, "bell");
+    assert_eq!(heard, (1..=9).map(Bell).collect::<Vec<_>>());
+    room.reconnect(bob);
+    room.tick(1);
+    let heard: Vec<Bell> = room.events(bob, "bell");
+    assert_eq!(heard, [1, 2, 3, 10].map(Bell), "who has no socket misses it, as without a move");
+}
+
+#[test]
+fn a_gateway_that_takes_its_time_costs_messages_and_not_memory() {
+    let chatty = |room: &mut RoomBuilder| {
+        room.tick_rate(20);
+        room.event::<String>("news");
+        room.systems(Simulate, |mut out: Out| out.all(&"n".repeat(1_000)));
+    };
+    let mut room = TestRoom::new("chatty", chatty);
+    let ada = room.join("ada");
+    room.tick(1);
+    room.move_ahead_of_gateways(90);
+    let heard: Vec<String> = room.events(ada, "news");
+    assert_eq!(heard.len(), 1);
+    room.tick(1);
+    let heard: Vec<String> = room.events(ada, "news");
+    assert!((31..34).contains(&heard.len()), "{}: as much as may wait, 32 KiB", heard.len());
+    assert_eq!(room.take_errors(), Vec::<String>::new(), "what does not fit is no fault of the game's");
+}
+
 #[test]
 fn equal_worlds_give_equal_bytes_and_a_round_trip_changes_nothing() {
     let mut room = TestRoom::new("crates", game);

@@ -14,6 +14,8 @@ use tenure_shared::{
     wire::{ClientMessage, Granted, Joined, ServerMessage, ServerMessages, TableRow, Wanted},
 };
 
+mod former;
+
 use super::{End, inputs::Inputs, names::Names, noted::Noted, watch::Watched};
 use crate::stats::{Stats, count};
 
@@ -164,6 +166,7 @@ impl State {
             }
             ServerMessage::Snapshot { term, tick, ops } => {
                 stats.counters.snapshots += 1;
+                stats.counters.snapshot_bytes += ops.len() as u64;
                 self.fresh = true;
                 self.frame((term, tick), true, now, stats);
                 self.private(ops, stats);

@@ -76,11 +76,18 @@ impl Server {
         if let Some(gateway) = &self.gateway {
             gateway.drain();
         }
+        let begun = clock.now();
+        inside.ownership.drain().await;
+        // Who is to have what this node has may have been started a moment ago.
+        tokio::select! {
+            biased;
+            () = inside.ownership.informed() => {}
+            () = clock.sleep(inside.config.lease.call_deadline * 2) => tracing::warn!("the members could not be read: those known before count"),
+        }
         let moves = self.gateway.is_some() && self.others(Role::Gateway);
         let lag = if moves { drain.endpoint_lag } else { Duration::ZERO };
-        let times = Times::new(clock.now(), lag, drain.shutdown_grace, moves);
+        let times = Times::new(begun, lag, drain.shutdown_grace, moves);
         tracing::info!(phase = "draining", ?lag, grace = ?drain.shutdown_grace, sockets = inside.sockets(), shards = inside.ownership.shards().len(), "stopping");
-        inside.ownership.drain().await;
         if let Some(daemons) = &inside.daemons {
             daemons.drain().await;
         }
@@ -175,7 +182,8 @@ impl Server {
         let (mut changes, mut say) = (ownership.changes(), clock.now().plus(SAY));
         loop {
             changes.borrow_and_update();
-            let left = ownership.shards().len();
+            // Those in doubt too: a transfer whose answer is late may not have been carried out, and then they are nobody's but this node's.
+            let left = ownership.undecided();
             if left == 0 {
                 return 0;
             }

@@ -154,12 +154,10 @@ impl Caller {
                 }
                 Event::Tick
             }
-            Effect::Deregister { incarnation } => {
-                if let Err(error) = self.ask(Command::Deregister { incarnation }).await {
-                    tracing::warn!(%error, "deregistering failed; the lease will lapse");
-                }
-                Event::Tick
-            }
+            Effect::Deregister { incarnation } => match self.ask(Command::Deregister { incarnation }).await {
+                Ok(_) => Event::Tick,
+                Err(error) => failed(Call::Deregister, &error),
+            },
         }
     }
 

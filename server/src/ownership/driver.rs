@@ -30,6 +30,8 @@ const IN_FLIGHT: usize = 64;
 /// From one alarm about a store that forgot to the next.
 const ALARM_EVERY: Duration = Duration::from_secs(1);
 
+mod leave;
+
 pub(super) struct Driver {
     store: Store,
     clock: Clock,
@@ -232,6 +234,10 @@ impl Driver {
             }
             Request::Refresh => Event::Refresh,
             Request::Drain => Event::Drain,
+            Request::Informed(done) => {
+                self.waiting.for_news(done);
+                Event::Tick
+            }
             // Handled where the calls under way are.
             Request::Leave(_) => Event::Leave,
         }
@@ -347,28 +353,6 @@ impl Driver {
         shared.view.store(Arc::new(view));
         if changed {
             shared.views.send_modify(|count| *count += 1);
-        }
-    }
-
-    /// Gives everything up: what is under way is waited for first, so that nothing is granted behind the back of the release.
-    async fn leave(&mut self, mut calls: JoinSet<Event>) {
-        let mut effects = self.step(Event::Leave);
-        self.publish();
-        while let Some(answer) = calls.join_next().await {
-            drop(answer);
-        }
-        let last = effects.pop();
-        for effect in effects {
-            while calls.len() >= IN_FLIGHT {
-                calls.join_next().await;
-            }
-            calls.spawn(self.call(effect));
-        }
-        while let Some(answer) = calls.join_next().await {
-            drop(answer);
-        }
-        if let Some(deregister) = last {
-            self.call(deregister).await;
         }
     }
 

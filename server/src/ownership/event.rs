@@ -125,6 +125,7 @@ pub enum Call {
     Status,
     Acquire(ShardId),
     Release(ShardId),
+    Deregister,
 }
 
 /// What the driver has to do.

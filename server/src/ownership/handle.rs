@@ -63,6 +63,7 @@ pub(super) enum Request {
     Sought(ShardId, oneshot::Sender<()>),
     Refresh,
     Drain,
+    Informed(oneshot::Sender<()>),
     Leave(oneshot::Sender<()>),
 }
 
@@ -183,6 +184,13 @@ impl Ownership {
     /// All shards that are held.
     pub fn shards(&self) -> Vec<ShardId> {
         self.0.table.load().held.keys().copied().collect()
+    }
+
+    /// How many shards are held, or were held and nobody knows yet whose they are: a node that ends before that is known leaves them to
+    /// whoever finds them.
+    pub fn undecided(&self) -> usize {
+        let table = self.0.table.load();
+        table.held.len() + table.in_doubt.iter().filter(|shard| !table.held.contains_key(shard)).count()
     }
 
     /// Counts the changes of what is held, in doubt and to be given: a lapse, a shard lost, shards taken anew. Read [`Ownership::held`] and
@@ -315,6 +323,16 @@ impl Ownership {
     pub async fn drain(&self) {
         self.0.drains.store(true, Ordering::Release);
         drop(self.0.requests.send(Request::Drain).await);
+    }
+
+    /// Resolves when the members that [`Ownership::view`] has were read after [`Ownership::drain`], or could not be: a node that was started a
+    /// moment before is among them. Give it a time limit. Cancel-safe.
+    pub async fn informed(&self) {
+        let (done, known) = oneshot::channel();
+        if self.0.requests.send(Request::Informed(done)).await.is_ok() {
+            // An end without an answer is an end.
+            drop(known.await);
+        }
     }
 
     /// Whether [`Ownership::drain`] was called: known here before any member, this one among them, can read it.

@@ -12,6 +12,8 @@ use super::{event::Event, options::Transfer, state::State};
 pub(super) struct Waiting {
     gave: BTreeMap<ShardId, Vec<oneshot::Sender<()>>>,
     sought: BTreeMap<ShardId, Vec<oneshot::Sender<()>>>,
+    // Of those who drain.
+    news: Vec<oneshot::Sender<()>>,
     transfers: BTreeMap<ShardId, oneshot::Sender<Transfer>>,
     // Transfers that have ended.
     transferred: Vec<(ShardId, Transfer)>,
@@ -27,6 +29,11 @@ impl Waiting {
         // Whoever gave up waiting must not add up.
         waiting.retain(|waiting| !waiting.is_closed());
         waiting.push(done);
+    }
+
+    pub(super) fn for_news(&mut self, done: oneshot::Sender<()>) {
+        self.news.retain(|waiting| !waiting.is_closed());
+        self.news.push(done);
     }
 
     /// Of two the first is the one that is sent; the second, dropped here, hears that the shard is in doubt.
@@ -60,6 +67,10 @@ impl Waiting {
     pub(super) fn answer(&mut self, state: &State) {
         answer(&mut self.gave, |shard| state.releases(shard));
         answer(&mut self.sought, |shard| state.seeks(shard));
+        if state.is_informed() {
+            // Nobody may be waiting any more.
+            self.news.drain(..).for_each(|done| done.send(()).unwrap_or_default());
+        }
         for (shard, outcome) in self.transferred.drain(..) {
             if let Some(done) = self.transfers.remove(&shard)
                 && let Err(unheard) = done.send(outcome)

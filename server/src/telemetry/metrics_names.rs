@@ -98,6 +98,7 @@ metrics! {
     Histogram "tenure_room_checkpoint_bytes" ["kind"] "Sizes of checkpoints.";
     Counter "tenure_room_gateway_lost_total" [] "Gateways that a room gave up because their mailbox stayed full; their members get a snapshot.";
     Counter "tenure_room_known_forgotten_total" [] "Players forgotten because a room knows more than `room.max_known`.";
+    Counter "tenure_room_messages_missed_total" [] "Messages of rooms that had just moved, to seats whose gateway had not followed: half of `room.max_out_bytes` of a seat's waited already.";
     Counter "tenure_timer_stale_fires_total" [] "Fires of local timers that had been cancelled or set anew meanwhile: dropped.";
 
     Counter "tenure_commits_total" ["outcome"] "Commits by outcome.";

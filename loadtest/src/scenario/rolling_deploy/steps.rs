@@ -8,7 +8,7 @@ use std::{
 use rand::RngExt;
 use tokio::time::sleep;
 
-use super::{AFTER_LEASE, Deploys, Disturbance, Fault, LEASE, OUTAGE};
+use super::{AFTER_LEASE, Deploys, Disturbance, Fault, HICCUP, LEASE, OUTAGE};
 use crate::{
     args::RunArgs,
     child::Running,
@@ -24,6 +24,7 @@ const RESTART: Duration = Duration::from_secs(1);
 /// Names of faults that are judged in a way of their own.
 pub(super) const GATEWAY_KILLED: &str = "kill of a gateway";
 pub(super) const STORE_AWAY: &str = "store stood still";
+pub(super) const HICCUP_OF_STORE: &str = "store stood still for a moment";
 
 /// Where members can be asked, youngest first: gateways, whose memory is measured as long as they stay, only when nobody else answers.
 pub(super) fn admin_ports(cluster: &Cluster) -> Vec<SocketAddr> {
@@ -128,6 +129,7 @@ impl Deploys {
             Fault::KillTarget => "kill of a target",
             Fault::KillGateway => GATEWAY_KILLED,
             Fault::Outage => STORE_AWAY,
+            Fault::Hiccup => HICCUP_OF_STORE,
             Fault::Restart => "kill of the store",
         };
         match fault {
@@ -160,6 +162,7 @@ impl Deploys {
                 cluster.redis.stand_still(OUTAGE).await?;
                 anyhow::ensure!(from.elapsed() < OUTAGE * 2, "the outage took {:?}", from.elapsed());
             }
+            Fault::Hiccup => cluster.redis.stand_still(HICCUP).await?,
             Fault::Restart => cluster.redis.restart(RESTART).await?,
         }
         // What it does to rooms is over when a lease has ended after it.

@@ -2,7 +2,7 @@
 //!
 //! A seat is on one link ([`Place`]). It goes off it when the node says that the shard moved, when the link breaks, or when the
 //! directory names an owner elsewhere for a higher term; the lanes of the fan-out take it off, behind everything that the link brought
-//! before. Attaches are sent to whoever a former owner named, else to whom the directory names; a node is dialled when it is first
+//! before. Attaches are sent to whoever a former owner named, else to whom the directory names; a node is dialled when it serves, or is first
 //! needed, and again with growing, random pauses. Links to nodes that are no longer listed are let go when nobody is on them.
 
 mod choice;
@@ -179,6 +179,7 @@ impl Router {
                 self.fan_out.tell(&Item::Off { link, shard: None, why: Off::Broken }).await;
             }
             self.compare(&mut told).await;
+            self.reach();
             let again = self.let_go();
             let changed = async { if alone { std::future::pending().await } else { changes.changed().await } };
             let look = async { if again { self.clock.sleep(LOOK).await } else { std::future::pending().await } };
@@ -209,6 +210,17 @@ impl Router {
             if told.get(&shard) != Some(&route) {
                 told.insert(shard, route);
                 self.fan_out.tell(&Item::Found { shard, waiting: self.waiting.clone() }).await;
+            }
+        }
+    }
+
+    /// Opens links to nodes that serve before anybody needs them: who follows a shard to a new node is not to wait for a handshake. One that
+    /// cannot be reached is tried again when somebody does need it.
+    fn reach(self: &Arc<Self>) {
+        for address in self.directory.nodes() {
+            let is_new = !self.peers.lock().contains_key(&address);
+            if is_new {
+                drop(self.to(&address));
             }
         }
     }

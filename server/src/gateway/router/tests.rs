@@ -105,6 +105,20 @@ fn links_are_let_go_when_nobody_holds_them_and_no_directory_lists_them() {
 }
 
 #[test]
+fn a_node_that_serves_is_dialled_before_anybody_needs_it() {
+    let (world, router, _hand) = router();
+    *world.listed.lock() = vec!["a".into(), "b".into()];
+    router.to_owner(SHARD).expect("a link");
+    router.reach();
+    let dialled = || world.dialled.lock().iter().map(|(address, _)| address.to_string()).collect::<Vec<_>>();
+    assert_eq!(dialled(), ["a", "b"]);
+    world.dialled.lock()[1].1.broken("cannot be reached");
+    router.reach();
+    assert_eq!(dialled(), ["a", "b"], "not again and again");
+    assert!(!router.let_go());
+}
+
+#[test]
 fn a_former_owner_names_the_next_one_and_a_wrong_name_is_forgotten() {
     let (world, router, _hand) = router();
     router.to_owner(SHARD).expect("a link");

@@ -99,6 +99,9 @@ impl State {
             return;
         }
         let shard_of = |claim: &Claim| claim.key.as_shard();
+        for shard in shards.iter().filter(|shard| self.expected.contains_key(shard)).copied().collect::<Vec<_>>() {
+            self.looked(now, shard, claims.iter().find(|claim| shard_of(claim) == Some(shard)));
+        }
         // Of a claim that its holder took itself there is no package.
         let handed = claims.iter().filter_map(|claim| Some((shard_of(claim)?, claim.package?)));
         let handed: BTreeMap<ShardId, u64> = handed.collect();

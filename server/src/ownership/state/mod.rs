@@ -309,12 +309,7 @@ impl State {
                 }
             }
             Event::Failed(call) => self.failed(now, call, &mut effects),
-            Event::Drain => {
-                self.wanted = Status::Draining;
-                self.dirty = true;
-                self.tell(&mut effects);
-                self.plan(now, &mut effects);
-            }
+            Event::Drain => self.drain(now, &mut effects),
             Event::Leave => self.leave(&mut effects),
         }
         effects
@@ -329,7 +324,9 @@ impl State {
                 self.peers.expiring.remove(&incarnation);
             }
             Call::Status => self.busy.status = false,
-            Call::Members => self.busy.members = false,
+            // The driver's, on its way out.
+            Call::Deregister => {}
+            Call::Members => self.members_not_read(now, effects),
             Call::Routes => self.busy.routes = false,
             Call::Claims(shards) => {
                 self.busy.claims = false;

@@ -3,7 +3,12 @@
 use tenure_shared::{IncarnationId, RoomId, ShardId, Term};
 
 use super::{super::event::Phase, State};
-use crate::{ownership::event::Effect, runtime::Mono};
+use crate::{ownership::event::Effect, runtime::Mono, store::Claim};
+
+/// A heartbeat divided by this is the time after which who has worlds ready looks at the claim itself, again and again: word may have got lost.
+const LOOKS: u32 = 4;
+/// A heartbeat divided by this is how long it waits for word of a claim that names it already: the giver heard of that before.
+const WORD: u32 = 10;
 
 impl State {
     /// Asks the store to give a claim to a member that has its worlds ready. From here on the shard is this node's again only under a new
@@ -63,6 +68,17 @@ impl State {
         let free = self.shards.get(&shard).is_some_and(|state| state.holding.is_none());
         if free && now < until {
             self.expected.insert(shard, until);
+            self.later.insert(shard, now.plus(self.times.heartbeat / LOOKS));
+        }
+    }
+
+    /// The claim of a shard whose worlds are ready here was read: if it names this node who gave it has said so, or cannot.
+    pub(super) fn looked(&mut self, now: Mono, shard: ShardId, claim: Option<&Claim>) {
+        let Some(until) = self.expected.get_mut(&shard) else { return };
+        if claim.is_some_and(|claim| claim.holder.is_some() && claim.holder == self.incarnation) {
+            *until = now.plus(self.times.heartbeat / WORD).min(*until);
+        } else {
+            self.later.insert(shard, now.plus(self.times.heartbeat / LOOKS));
         }
     }
 
@@ -80,7 +96,9 @@ impl State {
             return;
         }
         self.floor = self.floor.max(term);
-        self.expected.remove(&shard);
+        if self.expected.remove(&shard).is_some() {
+            self.later.remove(&shard);
+        }
         if let Some(state) = self.shards.get_mut(&shard) {
             if state.transferred(incarnation, term, package) {
                 self.touched.held = true;

@@ -1,4 +1,4 @@
-//! The others: members and routes as polled, and writing off who lapsed.
+//! The others: members and routes as polled, writing off who lapsed, and to whom a drain may give.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use super::State;
 use crate::{
     ownership::{event::Effect, view::Owned},
     runtime::{Mono, Wall},
-    store::{Key, Member, Route},
+    store::{Key, Member, Route, Status},
 };
 
 /// Heartbeats that stand still for so many leases by the observer's own clock end a lease too.
@@ -25,6 +25,19 @@ const ROUTES: usize = 1_000;
 const CROWD: usize = 2;
 /// A heartbeat divided by this is the shortest time between two readings that somebody asked for.
 const EAGERNESS: u32 = 4;
+
+/// Whether the members that are known are those of after the drain began: a deploy starts a node and drains another a moment later, and what
+/// goes to a node of before moves twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+enum News {
+    /// Nothing waits for them.
+    #[default]
+    Known,
+    /// They are being read.
+    Asked,
+    /// They are being read since before the drain: once more after that.
+    Behind,
+}
 
 /// What is known of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -47,6 +60,8 @@ pub(super) struct Peers {
     refreshed: Mono,
     /// When members were last read.
     polled: Mono,
+    /// What this node gives away as it drains waits for a reading of the members that began after it was told to.
+    news: News,
     /// Heartbeats of each, and since when they stand at that.
     beats: BTreeMap<IncarnationId, (u64, Mono)>,
     pub(super) expiring: BTreeSet<IncarnationId>,
@@ -67,6 +82,11 @@ impl Peers {
         self.members_read && self.routes_read
     }
 
+    /// Whether placement may go by the members that are known.
+    pub(super) fn are_news(&self) -> bool {
+        self.news == News::Known
+    }
+
     /// Whether an incarnation is among the members.
     pub(super) fn lives(&self, incarnation: &IncarnationId) -> bool {
         self.members.binary_search_by(|member| member.incarnation.cmp(incarnation)).is_ok()
@@ -85,6 +105,31 @@ impl State {
         }
     }
 
+    /// Whether the members that are known were read after the drain began, if it has.
+    pub(in crate::ownership) fn is_informed(&self) -> bool {
+        self.peers.are_news()
+    }
+
+    /// Members are told that this node gives its keys away. To whom is said by members that are read from here on.
+    pub(super) fn drain(&mut self, now: Mono, effects: &mut Vec<Effect>) {
+        self.wanted = Status::Draining;
+        self.dirty = true;
+        self.tell(effects);
+        if self.looks() {
+            self.peers.news = if self.busy.members { News::Behind } else { News::Asked };
+            self.poll(now, effects);
+        }
+        self.plan(now, effects);
+    }
+
+    /// No answer: what is known has to do, since nobody knows when the store answers again.
+    pub(super) fn members_not_read(&mut self, now: Mono, effects: &mut Vec<Effect>) {
+        self.busy.members = false;
+        if std::mem::take(&mut self.peers.news) != News::Known {
+            self.plan(now, effects);
+        }
+    }
+
     /// The same because somebody asked, not too often.
     pub(super) fn refresh(&mut self, now: Mono, effects: &mut Vec<Effect>) {
         if self.looks() && now.since(self.peers.refreshed) >= self.times.heartbeat / EAGERNESS {
@@ -95,6 +140,7 @@ impl State {
 
     pub(super) fn members_read(&mut self, now: Mono, mut members: Vec<Member>, at: Wall, effects: &mut Vec<Effect>) {
         self.busy.members = false;
+        let behind = std::mem::take(&mut self.peers.news) == News::Behind;
         let Some(own) = self.incarnation.clone().filter(|_| self.looks()) else { return };
         members.sort_by(|a, b| a.incarnation.cmp(&b.incarnation));
         // While nobody could be read nobody stood still.
@@ -116,6 +162,10 @@ impl State {
         self.peers.at = at;
         // An answer from before the registration says nothing of this life.
         self.peers.members_read |= self.peers.lives(&own);
+        if behind {
+            self.peers.news = News::Asked;
+            self.poll(now, effects);
+        }
         self.plan(now, effects);
         self.own_if_all_answered(effects);
     }

@@ -107,7 +107,10 @@ impl State {
             Some(holder) if holder == *own => {
                 match target.filter(|target| *target != own) {
                     // It never ran here: it is passed on as it is.
-                    Some(target) if self.wanted == Status::Draining => Deed::Release(Some(target.clone())),
+                    Some(target) if self.wanted == Status::Draining && self.peers.are_news() => {
+                        Deed::Release(Some(target.clone()))
+                    }
+                    Some(_) if self.wanted == Status::Draining => Deed::Nothing,
                     // Its worlds are ready, and who gave it is about to say so.
                     _ if self.expected.contains_key(&shard) => Deed::Nothing,
                     // Whoever gave it saw the members otherwise. It is served first, and given from there.
@@ -176,13 +179,14 @@ impl State {
             let held = self.shards.get(shard).is_some_and(|state| state.holding.is_some());
             (held && balances && self.phase == Phase::Owning).then(|| (*shard, target.clone()))
         };
-        // What was begun goes on.
+        // What was begun goes on, and nothing else begins before it is known who is there.
+        let places = if self.peers.are_news() { self.concurrent } else { 0 };
         let mut next: BTreeMap<_, _> = self.gives.keys().filter_map(gives).collect();
         let mut turns: Vec<_> =
             self.targets.keys().map(|shard| (self.shards.get(shard).map(|state| state.kept), *shard)).collect();
         turns.sort_unstable();
         for (_, shard) in turns {
-            if next.len() >= self.concurrent {
+            if next.len() >= places {
                 break;
             }
             next.extend(gives(&shard));

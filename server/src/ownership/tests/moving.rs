@@ -138,19 +138,35 @@ fn a_term_below_one_that_was_seen_is_taken_anew_and_its_package_counts() {
 #[test]
 fn who_is_told_waits_and_then_takes_it_anew_with_its_package() {
     let mut state = awaiting();
-    // The route tells first: how it came about is read, and nothing is taken while the giver may say so.
+    // The route tells first: how it came about is read, and nothing is taken while word of the giver may be on its way.
     let effects = state.step(millis(1_100), routes(1, 2, vec![route(0, Some("a#1"), 20)]));
     assert_eq!(effects, vec![Effect::ReadClaims { shards: vec![SHARD] }]);
     assert_eq!(acquires(&state.step(millis(1_110), packed("a#1", 20, 77))), vec![]);
-    assert!(state.seeks(SHARD) && state.wake() <= seconds(6));
-    for second in 2..6 {
-        assert_eq!(acquires(&heartbeat(&mut state, seconds(second), &present(&["a#1", "b#1"]))), vec![]);
-    }
-    // The giver died.
-    let effects = heartbeat(&mut state, seconds(6), &present(&["a#1"]));
+    assert_eq!(acquires(&state.step(millis(1_209), Event::Tick)), vec![]);
+    assert!(state.seeks(SHARD));
+    // None came: the giver did not hear of it itself, or died.
+    let effects = state.step(millis(1_210), Event::Tick);
     assert_eq!(acquires(&effects), vec![seen(Some("a#1"), 20)]);
-    state.step(seconds(6), granted("a#1", seen(Some("a#1"), 20), 21));
+    state.step(millis(1_220), granted("a#1", seen(Some("a#1"), 20), 21));
     assert_eq!(held(&state), Some(Holding { term: Term(21), continues: None, package: Some(77) }));
+}
+
+#[test]
+fn who_has_worlds_ready_looks_at_the_claim_by_itself() {
+    let mut state = awaiting();
+    // Between heartbeats, and until the claim says more than before.
+    for at in [1_250, 1_510, 1_770] {
+        let early = state.step(millis(at - 1), Event::Tick);
+        assert!(!early.contains(&Effect::ReadClaims { shards: vec![SHARD] }), "{early:?}");
+        let effects = state.step(millis(at), Event::Tick);
+        assert!(effects.contains(&Effect::ReadClaims { shards: vec![SHARD] }), "{effects:?}");
+        state.step(millis(at + 10), packed("b#1", 10, 0));
+    }
+    state.step(millis(2_000), Event::Members { members: vec![member("a#1"), member("b#1")], at: Wall(START) });
+    state.step(millis(2_030), Event::Tick);
+    state.step(millis(2_040), packed("a#1", 20, 77));
+    let effects = state.step(millis(2_140), Event::Tick);
+    assert_eq!(acquires(&effects), vec![seen(Some("a#1"), 20)]);
 }
 
 #[test]

@@ -88,7 +88,9 @@ fn a_drain_gives_everything_if_somebody_can_have_it() {
     let mut state = eight_of_a();
     state.step(seconds(0), Event::Told { incarnation: name("a#1"), status: Status::Serving });
     let effects = state.step(seconds(1), Event::Drain);
-    assert_eq!(effects, vec![Effect::Tell { incarnation: name("a#1"), status: Status::Draining }]);
+    let told = Effect::Tell { incarnation: name("a#1"), status: Status::Draining };
+    assert_eq!(effects, vec![told, Effect::ReadMembers, Effect::ReadRoutes { since: 1 }]);
+    state.step(seconds(1), present(&["a#1"]));
     assert_eq!((gives(&state), state.holdings().len()), (vec![], 8), "with nowhere to go it keeps serving");
     let drains = Member { status: Status::Draining, ..member("b#1") };
     state.step(seconds(1), members(vec![member("a#1"), drains]));
@@ -97,6 +99,50 @@ fn a_drain_gives_everything_if_somebody_can_have_it() {
     assert_eq!(gives(&state).len(), 2);
     state.step(seconds(1), present(&["a#1"]));
     assert_eq!(gives(&state), vec![], "the only one that could have it is gone");
+}
+
+/// `a#1`, which has everything, and `b#1` of another version, so that nothing moves for balance; then `c#1` besides, of a later deploy.
+fn beside_a_newer_one() -> (State, Event, Event) {
+    let (mut state, mut other, mut newer) = (eight_of_a(), member("b#1"), member("c#1"));
+    other.info.version = "0".to_owned();
+    newer.info.revision = 1;
+    let before = members(vec![member("a#1"), other.clone()]);
+    heartbeat(&mut state, seconds(1), &before);
+    assert_eq!((state.holdings().len(), gives(&state)), (8, vec![]));
+    (state, before, members(vec![member("a#1"), other, newer]))
+}
+
+#[test]
+fn a_drain_begins_with_the_members_of_this_moment() {
+    let (mut state, _, all) = beside_a_newer_one();
+    let effects = state.step(millis(1_500), Event::Drain);
+    assert!(effects.contains(&Effect::ReadMembers), "{effects:?}");
+    assert_eq!(gives(&state), vec![], "who came since the last heartbeat is not known yet");
+    state.step(millis(1_501), all);
+    let given = gives(&state);
+    assert!(given.len() == 2 && given.iter().all(|(_, to)| to == "c#1"), "{given:?}");
+}
+
+#[test]
+fn a_reading_of_before_the_drain_is_not_news() {
+    let (mut state, before, all) = beside_a_newer_one();
+    let effects = state.step(seconds(2), Event::Tick);
+    assert!(effects.contains(&Effect::ReadMembers), "{effects:?}");
+    let effects = state.step(millis(2_001), Event::Drain);
+    assert!(!effects.contains(&Effect::ReadMembers), "one is under way");
+    let effects = state.step(millis(2_002), before);
+    assert!(effects.contains(&Effect::ReadMembers), "{effects:?}");
+    assert_eq!(gives(&state), vec![]);
+    state.step(millis(2_003), all);
+    assert_eq!(gives(&state).first().map(|(_, to)| to.as_str()), Some("c#1"));
+}
+
+#[test]
+fn a_drain_that_cannot_read_the_members_goes_by_what_it_knows() {
+    let (mut state, ..) = beside_a_newer_one();
+    state.step(millis(1_500), Event::Drain);
+    state.step(millis(1_900), Event::Failed(Call::Members));
+    assert_eq!(gives(&state).first().map(|(_, to)| to.as_str()), Some("b#1"));
 }
 
 #[test]
@@ -189,7 +235,8 @@ fn a_claim_that_is_wanted_again_at_once_is_read_again_a_moment_later() {
 fn a_draining_node_passes_on_what_it_is_given() {
     let (mut state, shard) = b_gives();
     state.step(millis(1_500), Event::Drain);
-    state.step(millis(1_500), Event::Wanted { shard });
+    state.step(millis(1_501), present(&["a#1", "b#1"]));
+    state.step(millis(1_501), Event::Wanted { shard });
     let effects = state.step(millis(1_502), claims(vec![claim(shard.0, Some("a#1"), 11)]));
     assert_eq!(acquires(&effects), vec![]);
     let on = |effect: &Effect| matches!(effect, Effect::Give { term: Term(11), to, .. } if *to == name("b#1"));

@@ -78,7 +78,7 @@ pub struct Out<'w> {
 }
 
 impl Out<'_> {
-    /// To one seat. A seat without a socket misses it.
+    /// To one seat. A seat without a socket misses it; one whose room has just moved gets it when its gateway has followed.
     pub fn to<T: Serialize + 'static>(&mut self, seat: Entity, message: &T) {
         self.push(Target::One(seat), message);
     }

@@ -179,13 +179,21 @@ impl RoomWorld {
     /// Appends a message to what a seat gets with its next frame. A seat in its grace gets it when it is back.
     pub(super) fn tell(&mut self, id: SeatId, message: &ServerMessage<'_>) {
         let limit = self.settings.max_out_bytes;
-        let Some(seat) = self.seats.get_mut(&id) else { return };
-        let before = seat.tail.len();
-        message.encode(&mut seat.tail);
-        if seat.tail.len() > limit {
-            seat.tail.truncate(before);
+        if !self.keep(id, message, limit) {
             self.error(format!("seat {id}: more than {limit} bytes of messages wait; one was dropped"));
         }
+    }
+
+    /// Puts a message into a seat's next tail; `false` if it is longer then than `limit`.
+    pub(super) fn keep(&mut self, id: SeatId, message: &ServerMessage<'_>, limit: usize) -> bool {
+        let Some(seat) = self.seats.get_mut(&id) else { return true };
+        let before = seat.tail.len();
+        message.encode(&mut seat.tail);
+        let fits = seat.tail.len() <= limit;
+        if !fits {
+            seat.tail.truncate(before);
+        }
+        fits
     }
 }
 

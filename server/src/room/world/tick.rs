@@ -194,9 +194,20 @@ impl RoomWorld {
             Target::All => true,
             Target::AllBut(but) => entity != but,
         };
-        let seats = self.seats.iter().filter(|(_, seat)| seat.link.is_some() && to(seat.entity));
-        let ids: smallvec::SmallVec<[_; 64]> = seats.map(|(id, _)| *id).collect();
-        ids.into_iter().for_each(|id| self.tell(id, &message));
+        // A seat whose room has just moved has it when its gateway is there, after the snapshot: its player was never gone (H12).
+        let here = |entity: Entity| self.world.get::<Seat>(entity).is_some_and(|seat| seat.connected);
+        let seats = self.seats.iter().filter(|(_, seat)| to(seat.entity) && here(seat.entity));
+        let ids: smallvec::SmallVec<[_; 64]> = seats.map(|(id, seat)| (*id, seat.link.is_some())).collect();
+        // Half of the place: what the first tick with the gateway says is to fit besides.
+        let most = self.settings.max_out_bytes / 2;
+        for (id, linked) in ids {
+            if linked {
+                self.tell(id, &message);
+            } else if !self.keep(id, &message, most) {
+                // No fault of the game's: a gateway that takes its time.
+                metrics::counter!("tenure_room_messages_missed_total").increment(1);
+            }
+        }
     }
 
     fn output(&mut self) -> TickOutput {

@@ -135,7 +135,7 @@ pub(super) fn watch_moves(inside: &Arc<Inside>, tasks: &Tasks) {
     tasks.spawn("moves", Kind::Essential, async move {
         let mut changes = Directory::changes(&inside.ownership);
         loop {
-            changes.borrow_and_update();
+            changes.seen();
             let view = inside.ownership.view();
             let owners = view.routes.iter().map(|(shard, owned)| (*shard, owned.owner.clone(), owned.term));
             inside.moves.look(inside.store.now(), owners);

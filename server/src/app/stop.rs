@@ -181,7 +181,7 @@ impl Server {
         let (clock, ownership) = (&inside.clock, &inside.ownership);
         let (mut changes, mut say) = (ownership.changes(), clock.now().plus(SAY));
         loop {
-            changes.borrow_and_update();
+            changes.seen();
             // Those in doubt too: a transfer whose answer is late may not have been carried out, and then they are nobody's but this node's.
             let left = ownership.undecided();
             if left == 0 {

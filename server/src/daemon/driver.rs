@@ -243,7 +243,7 @@ impl Driver {
         if !same {
             metrics::shown(&tables);
             self.shared.table.store(Arc::new(tables));
-            self.shared.changes.send_modify(|count| *count += 1);
+            self.shared.changes.tell();
         }
         if !self.work.left.is_empty() && self.state.is_empty() {
             // Nobody may be waiting any more.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use tenure_shared::{IncarnationId, ShardId};
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot};
 
 use super::{
     letter::{Letter, MESSAGE_BYTES, Refused},
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     ownership::Ownership,
-    runtime::{Clock, Mono, mailbox},
+    runtime::{Changes, Clock, Mono, Watcher, mailbox},
     store::{Error, Store},
 };
 
@@ -39,7 +39,7 @@ pub(super) enum Request {
 pub(super) struct Shared {
     pub(super) sets: Vec<ShardedDaemonProcess>,
     pub(super) table: ArcSwap<Vec<Arc<Table>>>,
-    pub(super) changes: watch::Sender<u64>,
+    pub(super) changes: Changes,
     pub(super) requests: mailbox::Sender<Request>,
     pub(super) ownership: Ownership,
     pub(super) store: Store,
@@ -197,8 +197,8 @@ impl Daemons {
     }
 
     /// Counts the changes of [`Daemons::status`].
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.0.changes.subscribe()
+    pub fn changes(&self) -> Watcher {
+        self.0.changes.watch()
     }
 
     /// Whether all sets that run are up to the last index, on whatever node, and none of this node's is parked.
@@ -273,10 +273,10 @@ impl Daemons {
         }
         let set = self.find(name).ok_or_else(|| Refused::Unknown(name.to_owned(), index))?;
         let _place = self.0.waiting.try_acquire().map_err(|_| Refused::Busy)?;
-        let mut changes = self.0.changes.subscribe();
+        let mut changes = self.0.changes.watch();
         let mut held = false;
         loop {
-            changes.borrow_and_update();
+            changes.seen();
             let tried = match self.way(name, set, index)? {
                 Way::Here(inbox) => self.put(&inbox, body.clone(), asks, deadline).await,
                 Way::There(owner) => {

@@ -36,7 +36,6 @@ mod user;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tokio::sync::watch;
 
 pub use self::{
     agreed::{ROLE_PREFIX, roles},
@@ -56,7 +55,7 @@ use self::{call::Caller, driver::Driver, handle::Shared, post::Post, state::Stat
 use crate::{
     link::{Address, Peers},
     ownership::Ownership,
-    runtime::{Clock, Rng, Tasks, mailbox, tasks::Kind},
+    runtime::{Changes, Clock, Rng, Tasks, mailbox, tasks::Kind},
     store::Store,
 };
 
@@ -106,7 +105,7 @@ impl Daemons {
         let shared = Arc::new(Shared {
             sets: sets.clone(),
             table: ArcSwap::default(),
-            changes: watch::channel(0).0,
+            changes: Changes::new(),
             requests,
             ownership,
             store: store.clone(),

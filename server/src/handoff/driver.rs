@@ -158,7 +158,7 @@ impl Driver {
         let mut changes = self.shared.ownership.changes();
         let shutdown = self.shared.tasks.shutdown().clone();
         loop {
-            changes.borrow_and_update();
+            changes.seen();
             let now = self.shared.clock.now();
             self.coming.look(now);
             self.begin(now);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tenure_shared::{ShardId, Term};
-use tokio::sync::watch;
 
 use super::{Downlink, Uplink};
+use crate::runtime::Watcher;
 
 /// Where a process's links are reached, `host:port`, as its member record says (`link.advertise`). One process has one address
 /// through all its incarnations.
@@ -32,7 +32,7 @@ pub trait Directory: Send + Sync + 'static {
     fn nodes(&self) -> Vec<Address>;
 
     /// Counts the changes of all of this.
-    fn changes(&self) -> watch::Receiver<u64>;
+    fn changes(&self) -> Watcher;
 
     /// What is known turned out to be old: it is read again soon. Cheap; calls in between count as one.
     fn refresh(&self);

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use tenure_shared::{ShardId, Term};
-use tokio::sync::watch;
 
 use super::{Address, Dial, Directory, Downlink, Node, Owner, Uplink};
+use crate::runtime::{Changes, Watcher};
 
 /// One node that is asked for every room: what it does not own (yet) it says itself.
 pub struct Sole {
     node: Arc<dyn Node>,
     address: Address,
     shards: u32,
-    changes: watch::Sender<u64>,
+    changes: Changes,
 }
 
 impl Sole {
     /// `shards`: into how many the rooms are divided.
     pub fn new(node: Arc<dyn Node>, shards: u32) -> Self {
-        Self { node, address: Arc::from("local"), shards, changes: watch::Sender::new(0) }
+        Self { node, address: Arc::from("local"), shards, changes: Changes::new() }
     }
 }
 
@@ -35,8 +35,8 @@ impl Directory for Sole {
         vec![self.address.clone()]
     }
 
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
+    fn changes(&self) -> Watcher {
+        self.changes.watch()
     }
 
     fn refresh(&self) {}

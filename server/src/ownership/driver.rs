@@ -296,10 +296,10 @@ impl Driver {
         }
         shared.floor.store(self.state.floor().0, Ordering::Release);
         shared.lease.set(until);
-        let told = *shared.changes.borrow() > 0;
+        let told = shared.changes.count() > 0;
         // The first change is the beginning of acting, also of a node that takes no shards.
         if (changed && told) || (!told && self.state.phase() == Phase::Owning) {
-            shared.changes.send_modify(|count| *count += 1);
+            shared.changes.tell();
         }
         self.waiting.answer(&self.state);
     }
@@ -352,7 +352,7 @@ impl Driver {
         let changed = !view.routes_as(&before);
         shared.view.store(Arc::new(view));
         if changed {
-            shared.views.send_modify(|count| *count += 1);
+            shared.views.tell();
         }
     }
 

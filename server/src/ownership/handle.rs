@@ -10,7 +10,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use tenure_shared::{IncarnationId, RoomId, ShardId, Term};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use super::{
     driver::Driver,
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     link::{Address, Directory, Owner},
-    runtime::{Clock, Mono, Rng, Tasks, mailbox},
+    runtime::{Changes, Clock, Mono, Rng, Tasks, Watcher, mailbox},
     store::{Error, Fence, MemberInfo, Store},
 };
 
@@ -71,9 +71,9 @@ pub(super) struct Shared {
     pub(super) shards: u32,
     pub(super) lease: Lease,
     pub(super) table: ArcSwap<Table>,
-    pub(super) changes: watch::Sender<u64>,
+    pub(super) changes: Changes,
     pub(super) view: ArcSwap<View>,
-    pub(super) views: watch::Sender<u64>,
+    pub(super) views: Changes,
     pub(super) requests: mailbox::Sender<Request>,
     store: Store,
     /// The highest term that the driver knows of any shard.
@@ -118,14 +118,15 @@ impl Ownership {
         tasks: &Tasks,
     ) -> Result<Self, Error> {
         let (requests, inbox) = mailbox::channel("ownership", REQUESTS);
-        let (changes, mut changed) = watch::channel(0);
+        let changes = Changes::new();
+        let mut changed = changes.watch();
         let shared = Arc::new(Shared {
             shards: options.shards,
             lease: Lease::default(),
             table: ArcSwap::default(),
             changes,
             view: ArcSwap::default(),
-            views: watch::channel(0).0,
+            views: Changes::new(),
             requests,
             store: store.clone(),
             floor: AtomicU64::new(0),
@@ -137,10 +138,9 @@ impl Ownership {
         driver.spawn(inbox, first, options.thread, tasks)?;
 
         let this = Self(shared);
-        let owning = changed.wait_for(|changes| *changes > 0);
         tokio::select! {
             biased;
-            owning = owning => owning.map(drop).map_err(|_| Error::Unavailable("the thread of the lease ended".to_owned()))?,
+            owning = changed.changed() => owning.map(drop).map_err(|_| Error::Unavailable("the thread of the lease ended".to_owned()))?,
             () = tasks.shutdown().stopped() => return Err(Error::Unavailable("the node was told to stop".to_owned())),
         }
         Ok(this)
@@ -195,8 +195,8 @@ impl Ownership {
 
     /// Counts the changes of what is held, in doubt and to be given: a lapse, a shard lost, shards taken anew. Read [`Ownership::held`] and
     /// [`Ownership::gives`] after each.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.0.changes.subscribe()
+    pub fn changes(&self) -> Watcher {
+        self.0.changes.watch()
     }
 
     /// A write under this fence was refused: the shard is given up and the claims are read anew. A fence that is no longer the newest
@@ -310,8 +310,8 @@ impl Ownership {
     }
 
     /// Counts the changes of [`Ownership::view`] that matter to who routes or places.
-    pub fn views(&self) -> watch::Receiver<u64> {
-        self.0.views.subscribe()
+    pub fn views(&self) -> Watcher {
+        self.0.views.watch()
     }
 
     /// The cluster as this node knows it.
@@ -364,8 +364,8 @@ impl Directory for Ownership {
         self.0.view.load().nodes().to_vec()
     }
 
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.0.views.subscribe()
+    fn changes(&self) -> Watcher {
+        self.0.views.watch()
     }
 
     fn refresh(&self) {

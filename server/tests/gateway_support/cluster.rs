@@ -9,9 +9,11 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tenure::link::{Address, Dial, Directory, Downlink, Node as _, Owner, Uplink};
+use tenure::{
+    link::{Address, Dial, Directory, Downlink, Node as _, Owner, Uplink},
+    runtime::{Changes, Watcher},
+};
 use tenure_shared::{RoomId, ShardId, Term};
-use tokio::sync::watch;
 
 use super::node::{Door, FakeNode};
 
@@ -23,7 +25,7 @@ pub struct Cluster {
     owners: Mutex<BTreeMap<ShardId, Owner>>,
     /// How many of the nodes serve.
     listed: Mutex<Vec<Address>>,
-    changes: watch::Sender<u64>,
+    changes: Changes,
     refreshed: AtomicUsize,
 }
 
@@ -37,7 +39,7 @@ impl Cluster {
             nodes: (0..nodes).map(|_| FakeNode::new()).collect(),
             owners: Mutex::default(),
             listed: Mutex::new((0..nodes).map(address).collect()),
-            changes: watch::Sender::new(0),
+            changes: Changes::new(),
             refreshed: AtomicUsize::new(0),
         })
     }
@@ -46,7 +48,7 @@ impl Cluster {
     pub fn own(&self, room: &RoomId, node: Option<usize>, term: u64) {
         let owner = Owner { term: Term(term), address: node.map(address) };
         self.owners.lock().insert(room.shard(SHARDS), owner);
-        self.changes.send_modify(|n| *n += 1);
+        self.changes.tell();
     }
 
     /// How often somebody found it to be behind.
@@ -57,7 +59,7 @@ impl Cluster {
     /// These nodes serve.
     pub fn list(&self, nodes: &[usize]) {
         *self.listed.lock() = nodes.iter().copied().map(address).collect();
-        self.changes.send_modify(|n| *n += 1);
+        self.changes.tell();
     }
 }
 
@@ -75,8 +77,8 @@ impl Directory for Cluster {
         self.listed.lock().clone()
     }
 
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
+    fn changes(&self) -> Watcher {
+        self.changes.watch()
     }
 
     fn refresh(&self) {

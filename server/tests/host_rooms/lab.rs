@@ -115,6 +115,8 @@ pub struct Outside {
     pub backs: std::sync::atomic::AtomicU64,
     /// Seconds of grace beyond three.
     pub more_grace: std::sync::atomic::AtomicU64,
+    /// A world that is restored starts again, as none may (H12).
+    pub starts_again: std::sync::atomic::AtomicBool,
     pub gate: (Mutex<bool>, std::sync::Condvar),
     /// When which tick ran, if anybody wants to know.
     pub ticks: Mutex<Option<Vec<(u64, std::time::Instant)>>>,
@@ -216,6 +218,12 @@ fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>, version:
             }
         },
     );
+    if outside.starts_again.load(std::sync::atomic::Ordering::SeqCst) {
+        room.systems(Stage::Receive, |mut ran: Local<bool>, mut book: ResMut<Book>| {
+            // What was added is counted at the end of a room's first tick.
+            book.started += u64::from(!std::mem::replace(&mut *ran, true) && book.added > 0);
+        });
+    }
     let (views, seen) = (views.clone(), outside.clone());
     room.systems(Stage::Send, move |book: Res<Book>, seats: Seats, info: RoomInfo, tick: Tick| {
         let view = View { book: book.clone(), tick: tick.n, seats: seats.len(), connected: seats.connected().count() };

@@ -88,6 +88,9 @@ impl Cluster {
         if b.forgotten {
             self.forget_worlds(&mut state);
         }
+        if b.between {
+            self.take_between(&mut state);
+        }
         for _ in 0..b.asleep {
             self.serve_all(&mut state);
             self.advance(&mut state);

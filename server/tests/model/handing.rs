@@ -38,6 +38,8 @@ pub struct Hand {
     pub number: u8,
     /// The last term that a transfer came to.
     pub given: Option<Term>,
+    /// What the careless target remembers of a claim that it read: its package.
+    pub promised: Option<u64>,
 }
 
 /// What is stored when a room with this in it stands still.
@@ -80,6 +82,52 @@ impl Cluster {
                 state.posts.clear();
             }
         }
+    }
+
+    /// A move that the store has carried out: the word of it got lost, and its target falls asleep with the claim before its eyes. The source
+    /// comes back as another life, and takes the shard over when the lease of the target has lapsed.
+    pub fn take_between(&self, state: &mut State) {
+        while state.left.hands > 0 {
+            self.serve_all(state);
+            self.advance(state);
+            for node in [1, 0] {
+                self.event(state, node, Event::Tick);
+                self.serve_all(state);
+            }
+            if self.may_hand(state, 0) {
+                *state = self.next(state, Action::Hand(0));
+                // Offer, its answer, the package, and its answer.
+                for _ in 0..4 {
+                    *state = self.next(state, Action::Deliver(0));
+                }
+                self.serve_all(state);
+                state.posts.clear();
+            }
+        }
+        self.advance(state);
+        self.event(state, 1, Event::Tick);
+        // What it asks for never arrives.
+        while let Some(index) = state.flights.iter().position(|flight| flight.awaited) {
+            self.lose(state, u8::try_from(index).expect("few flights"));
+        }
+        state.flights.clear();
+        self.end(state, 0);
+        *state = self.next(state, Action::Restart(0));
+        for _ in 0..12 {
+            self.event(state, 0, Event::Tick);
+            self.serve_all(state);
+            if state.nodes[0].acting.is_some() {
+                break;
+            }
+            self.advance(state);
+        }
+        assert!(
+            state.nodes[0].acting.is_some() && state.nodes[1].hand.ready.is_some(),
+            "not as it was to be: {state:?}"
+        );
+        self.load(state, 0);
+        let hand = &mut state.nodes[1].hand;
+        hand.promised = hand.ready.as_ref().filter(|_| self.careless.keeps_package).map(|(package, _)| *package);
     }
 
     /// The careless source: the claim is still as it was, so the transfer did not happen.
@@ -246,7 +294,7 @@ impl Cluster {
         let this = &state.nodes[usize::from(node)];
         let (Some(machine), Some(term), None) = (this.machine, this.acting, &this.room) else { return };
         let Some((checksum, done)) = this.hand.ready.clone() else { return };
-        let package = self.machines.view(machine).package;
+        let package = self.machines.view(machine).package.or(this.hand.promised);
         let runs = package == Some(checksum) || self.careless.any_worlds;
         if runs && !done.starts_with(&room::stored(self, state.rows)) {
             state.wrong |= STALE;

@@ -65,6 +65,22 @@ fn f3_a_message_for_a_former_incarnation_is_found() {
 }
 
 #[test]
+fn f2_worlds_of_a_package_that_another_went_on_from_are_found() {
+    // The first node is prompt, or dead; the other may sleep on as long as it likes.
+    let bounds = Bounds { between: true, time: 12, crashes: 1, prompt: 1, ..MOVE };
+    let target = Careless { keeps_package: true, ..Careless::default() };
+    holds("taken in between", plain(bounds));
+    violates("keeps the package", careless(bounds, target), F2);
+}
+
+#[test]
+fn a_gateway_shows_a_move_with_a_crash_and_nobody_stays_mute() {
+    let bounds = Bounds { crashes: 1, restarts: true, gateway: true, ..MOVE };
+    holds("move before a gateway", plain(bounds));
+    always_recovers("move before a gateway", &plain(bounds));
+}
+
+#[test]
 fn a_target_that_does_not_wait_for_its_claim_is_found() {
     let target = Careless { eager: true, ..Careless::default() };
     violates("eager", careless(MOVE, target), H2_OWN);

@@ -35,6 +35,9 @@ pub struct Bounds {
     pub hands: u8,
     /// Begin with worlds ready at the second node for a move that failed: the answer and the word of its end got lost.
     pub forgotten: bool,
+    /// Begin with worlds ready at the second node for a move that the store has carried out, of which that node read and then slept: the first
+    /// one came back and took the shard over.
+    pub between: bool,
     /// Messages between nodes that get lost, and such that arrive twice. How late they are has no bound.
     pub mislaid: u8,
     pub repeats: u8,
@@ -61,6 +64,7 @@ impl Bounds {
         beats: false,
         hands: 0,
         forgotten: false,
+        between: false,
         mislaid: 0,
         repeats: 0,
         prompt: 0,
@@ -82,6 +86,8 @@ pub struct Careless {
     pub thaws_after_transfer: bool,
     /// Worlds that stand ready run whatever package the claim names (F2).
     pub any_worlds: bool,
+    /// Worlds that stand ready run when the node gets the shard, though another held it since the claim named their package (F2).
+    pub keeps_package: bool,
     /// Messages for a former incarnation are heard (F3).
     pub strays: bool,
     /// A target takes the claim for its own when its worlds stand ready.

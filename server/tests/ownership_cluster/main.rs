@@ -212,7 +212,7 @@ async fn a_gateway_has_a_lease_and_a_view_and_no_shards() {
     let g = &world.node("g").ownership;
     assert_eq!(g.nodes().len(), 1);
     assert!((0..SHARDS).all(|n| g.owner(ShardId(n)).is_some_and(|owner| owner.address.as_deref() == Some("a:7779"))));
-    routes.borrow_and_update();
+    routes.seen();
     world.run(Duration::from_secs(5)).await;
     assert!(!routes.has_changed().expect("lives"), "heartbeats alone are no change of routes");
     world.kill("a");

@@ -2,24 +2,26 @@
 //! ones need sockets. While its room moves a bot's socket stays (`rejoin`); one that is closed, or goes to the other gateway, resumes the
 //! seat. A seat that cannot be resumed is over for the client: it joins anew, and what it does not know to be saved is not sent again.
 
+mod asking;
+
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use bytes::Bytes;
 use tenure::{
-    link::{Attach, ConnId, GatewayId, Input, Mode, ToGateway, ToNode},
+    link::{ConnId, ToGateway, ToNode},
     runtime::{Mono, Rng},
 };
 use tenure_shared::{
-    Generation, PlayerId, RoomId, SeatId, Seq, ShardId, Term, Tick,
+    Generation, RoomId, SeatId, ShardId, Term, Tick,
     codes::{CloseCode, ErrorCode},
 };
 
 use crate::{
+    breaks::Break,
     checks::Checks,
-    cluster::{Break, SHARDS, Sim},
+    cluster::{SHARDS, Sim},
     lab::Say,
     net::Net,
     said::Life,
@@ -64,14 +66,16 @@ struct Inner {
     asked: usize,
     /// A node that sends below what was seen is told so.
     tell: Option<usize>,
+    /// How often it was told that something was rolled back.
+    rollbacks: usize,
 }
 
 pub struct Bot {
     pub player: String,
     pub room: RoomId,
-    net: Arc<Net>,
+    pub net: Arc<Net>,
     checks: Arc<Checks>,
-    broken: Break,
+    pub broken: Break,
     rng: Rng,
     inner: Mutex<Inner>,
 }
@@ -100,6 +104,7 @@ impl Bot {
             late: 0,
             asked: 0,
             tell: None,
+            rollbacks: 0,
         };
         Arc::new(Self {
             rng: sim.net.rng(&player),
@@ -142,6 +147,11 @@ impl Bot {
     pub fn lives(&self) -> Vec<Life> {
         let inner = self.inner.lock().expect("bot");
         inner.ended.iter().chain([&inner.life]).cloned().collect()
+    }
+
+    /// How often it was told that something was rolled back.
+    pub fn rollbacks(&self) -> usize {
+        self.inner.lock().expect("bot").rollbacks
     }
 
     /// The socket goes to the other gateway. The former one may or may not hear of that.
@@ -221,57 +231,6 @@ impl Bot {
         inner.at = At::Idle(self.net.clock.now().plus(pause));
     }
 
-    fn ask(&self, sim: &Sim, inner: &mut Inner, now: Mono) {
-        // The directory is a hint: now and then it is wrong.
-        let node = match sim.owner(self.shard()) {
-            Some(node) if self.rng.below(8) > 0 => node,
-            _ => usize::try_from(self.rng.below(crate::net::NODES as u64)).expect("small"),
-        };
-        let Some(link) = sim.link(inner.gateway, node) else { return self.later(inner) };
-        inner.attempt += 1;
-        let attach = Attach {
-            gateway: GatewayId(0),
-            conn: inner.conn,
-            attempt: inner.attempt,
-            room: self.room.clone(),
-            mode: if inner.seat.is_some() { Mode::Join } else { Mode::JoinOrCreate },
-            player: PlayerId::new(&self.player).expect("a name"),
-            options: Bytes::new(),
-            seat: inner.seat,
-            rejoin: inner.rejoin,
-            generation: if inner.rejoin { inner.generation } else { Generation(0) },
-            resumes: if inner.rejoin { inner.had_by } else { inner.seat.map_or(0, |_| inner.resumes) },
-            first: Seq(if inner.seat.is_some() { inner.life.saved + 1 } else { 1 }),
-            shown: if inner.seat.is_some() { inner.shown } else { (Term(0), Tick(0)) },
-            table: None,
-        };
-        if link.send(ToNode::Attach(attach)) {
-            inner.at = At::Asking((link.node, link.life), now);
-            inner.asked += usize::from(!inner.rejoin && inner.seat.is_none());
-        } else {
-            self.later(inner);
-        }
-    }
-
-    fn send(&self, sim: &Sim, inner: &mut Inner, node: (usize, u64)) {
-        let Some(link) = sim.link(inner.gateway, node.0).filter(|link| link.life == node.1) else { return };
-        while let Some(say) = inner.life.get(inner.next) {
-            let sent = link.send(ToNode::Input(Input {
-                room: self.room.clone(),
-                seat: inner.seat.expect("a seat"),
-                generation: inner.generation,
-                seq: Seq(inner.next),
-                request: None,
-                kind: inner.kind,
-                payload: Bytes::from(rmp_serde::to_vec(say).expect("encoded")),
-            }));
-            if !sent {
-                return;
-            }
-            inner.next += 1;
-        }
-    }
-
     /// A link of this gateway has ended.
     pub fn broken(&self, gateway: usize, node: (usize, u64)) {
         let mut inner = self.inner.lock().expect("bot");
@@ -316,6 +275,7 @@ impl Bot {
                     return self.later(inner);
                 }
                 inner.at = At::In(node);
+                inner.rollbacks += usize::from(attached.rolled_back);
                 if inner.seat.is_none() {
                     // The client numbers from what the room wants: the room may still know a seat of his whose end was not stored.
                     inner.life = Life::from(attached.owed.0 - 1);
@@ -367,6 +327,8 @@ impl Bot {
                 self.net.log(&format!("{} is refused: {code:?}, {message}", self.player));
                 match code {
                     ErrorCode::MayRetry | ErrorCode::Limit => self.later(inner),
+                    // The store forgot the room with the seat.
+                    ErrorCode::NoSuchRoom if self.checks.has_forgotten() => self.seat_is_over(inner),
                     ErrorCode::NoSuchRoom | ErrorCode::RoomError | ErrorCode::UnknownKind => {
                         self.checks.wrong(format!("H5: {} has no room: {code:?}, {message}", self.player));
                         self.later(inner);

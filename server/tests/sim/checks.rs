@@ -5,10 +5,13 @@ use std::{
     sync::Mutex,
 };
 
-use tenure::store::{Batch, Fence, Key};
+use tenure::{
+    runtime::Mono,
+    store::{Batch, Fence, Key},
+};
 use tenure_shared::{IncarnationId, RoomId, ShardId, Term, Tick};
 
-use crate::cluster::SHARDS;
+use crate::{cluster::SHARDS, verdict::SERVED};
 
 #[derive(Default)]
 struct Seen {
@@ -26,6 +29,10 @@ struct Seen {
     handed: BTreeMap<ShardId, Handed>,
     prepared: u64,
     anew: u64,
+    /// What counters under a fence stored last, by key.
+    counted: BTreeMap<String, u64>,
+    /// The store forgot something; what it said before need not hold any more until then.
+    forgiven: Option<Mono>,
 }
 
 struct Handed {
@@ -55,10 +62,33 @@ impl Checks {
         self.0.lock().expect("checks").wrong.clone()
     }
 
-    /// H2: terms of a key grow.
+    /// Another server is the store now, and does not know all that the former one had said. Owners see that within the time in which a shard
+    /// must have one.
+    pub fn forgot(&self, at: Mono) {
+        let mut seen = self.0.lock().expect("checks");
+        seen.forgiven = Some(at.plus(SERVED));
+        seen.committed.clear();
+        seen.handed.clear();
+    }
+
+    /// Whether the store ever forgot something.
+    pub fn has_forgotten(&self) -> bool {
+        self.0.lock().expect("checks").forgiven.is_some()
+    }
+
+    /// Whether owners may not know yet what the store forgot.
+    pub fn forgives(&self, now: Mono) -> bool {
+        self.0.lock().expect("checks").forgiven.is_some_and(|until| now < until)
+    }
+
+    /// H2: terms of a key grow. Where the store forgot, a term that was given and never used may be given again.
     pub fn granted(&self, key: &Key, term: Term) {
-        let before = self.0.lock().expect("checks").granted.insert(key.as_str().to_owned(), term);
-        if before.is_some_and(|before| before >= term) {
+        let mut seen = self.0.lock().expect("checks");
+        let before = seen.granted.insert(key.as_str().to_owned(), term);
+        let used = key.as_shard().is_some_and(|shard| seen.ticked.contains_key(&(shard, term)));
+        let forgot = seen.forgiven.is_some();
+        drop(seen);
+        if used || (!forgot && before.is_some_and(|before| before >= term)) {
             self.wrong(format!("H2: {key} was granted for {term} after {before:?}"));
         }
     }
@@ -77,7 +107,7 @@ impl Checks {
     }
 
     /// H1: one owner ticks under a term; and whoever has a later one, the former owner does not tick any more.
-    pub fn ticked(&self, room: &RoomId, at: (Term, Tick), by: (usize, u64)) {
+    pub fn ticked(&self, room: &RoomId, at: (Term, Tick), by: (usize, u64), now: Mono) {
         let shard = room.shard(SHARDS);
         let mut seen = self.0.lock().expect("checks");
         let first = *seen.ticked.entry((shard, at.0)).or_insert(by);
@@ -90,11 +120,13 @@ impl Checks {
             }
             seen.handed.remove(&shard);
         }
+        // A former owner that the store brought back goes on until somebody tells it of the later term.
+        let forgiven = seen.forgiven.is_some_and(|until| now < until);
         drop(seen);
         if first != by {
             self.wrong(format!("H1: {by:?} ticks {room} under {}, which is {first:?}'s", at.0));
         }
-        if before.is_some_and(|before| before > at) {
+        if !forgiven && before.is_some_and(|before| before > at) {
             self.wrong(format!("H1: {by:?} ticks {room} at {at:?} after {before:?}"));
         }
     }
@@ -146,6 +178,28 @@ impl Checks {
         if self.0.lock().expect("checks").rewarded.insert(id.to_owned()) && !in_ledger() {
             self.wrong(format!("H8: {id} was shown before it was stored"));
         }
+    }
+
+    /// H10: a counter under a fence stores each number once, in order. A write whose answer was lost comes again.
+    pub fn counted(&self, key: &Key, body: &[u8]) {
+        // The first byte says whether the index goes on.
+        let [0, number @ ..] = body else { return };
+        let number = u64::from_le_bytes(number.try_into().expect("a number"));
+        let before = self.0.lock().expect("checks").counted.insert(key.as_str().to_owned(), number).unwrap_or(0);
+        if number != before && number != before + 1 {
+            self.wrong(format!("H10: {key} stored {number} after {before}"));
+        }
+    }
+
+    /// What counters stored last.
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        self.0.lock().expect("checks").counted.clone()
+    }
+
+    /// How many generations of daemons ever stored anything.
+    pub fn generations(&self) -> u64 {
+        let counts = self.counts();
+        counts.keys().filter_map(|key| key.split_once('@')?.1.split('/').next()).collect::<BTreeSet<_>>().len() as u64
     }
 
     /// H6: each of these once.

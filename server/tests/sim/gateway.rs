@@ -1,10 +1,16 @@
 //! A gateway of the simulation: it hands what nodes say to its bots.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use tenure::link::ToGateway;
 
-use crate::bot::Bot;
+use crate::{bot::Bot, breaks::Break};
+
+/// How late a frame comes once more where gateways do not look at its age.
+const LATE: Duration = Duration::from_millis(700);
 
 pub struct Gateway {
     pub index: usize,
@@ -27,6 +33,22 @@ impl Gateway {
     pub fn hear(&self, node: usize, life: u64, message: &ToGateway) {
         for bot in self.bots() {
             bot.hear(self.index, (node, life), message);
+        }
+        self.again(node, life, message);
+    }
+
+    /// Rooms that nothing happens in send few frames: where it is to be seen that a floor is missing, each comes again when others were shown.
+    fn again(&self, node: usize, life: u64, message: &ToGateway) {
+        let (bots, index) = (self.bots(), self.index);
+        let Some(clock) = bots.first().filter(|bot| bot.broken == Break::Floor).map(|bot| bot.net.clock.clone()) else {
+            return;
+        };
+        if let ToGateway::Frame(frame) = message {
+            let frame = ToGateway::Frame(frame.clone());
+            tokio::spawn(async move {
+                clock.sleep(LATE).await;
+                bots.iter().for_each(|bot| bot.hear(index, (node, life), &frame));
+            });
         }
     }
 

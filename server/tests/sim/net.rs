@@ -15,8 +15,9 @@ const LINES: usize = 4_000;
 
 #[derive(Default)]
 struct Weather {
-    /// The store answers nobody before this.
+    /// The store answers nobody before this; while it fails over, before that.
     store_back: Mono,
+    primary_back: Mono,
     /// The node does nothing, and hears nothing, before this.
     awake: [Mono; NODES],
     /// The node's way to the store is cut before this.
@@ -87,6 +88,10 @@ impl Net {
         self.weather.lock().expect("weather").store_back = self.until(by);
     }
 
+    pub fn failover(&self, by: Duration) {
+        self.weather.lock().expect("weather").primary_back = self.until(by);
+    }
+
     pub fn lossy(&self, per_thousand: u64, by: Duration) {
         self.weather.lock().expect("weather").lossy = (per_thousand, self.until(by));
     }
@@ -124,7 +129,13 @@ impl Net {
         let (now, weather) = (self.clock.now(), self.weather.lock().expect("weather"));
         let nodes = weather.awake.iter().chain(&weather.store_cut).chain(&weather.peers_cut);
         nodes
-            .chain([&weather.store_back, &weather.lossy.1, &weather.lossy_peers.1, &weather.slow.1])
+            .chain([
+                &weather.store_back,
+                &weather.primary_back,
+                &weather.lossy.1,
+                &weather.lossy_peers.1,
+                &weather.slow.1,
+            ])
             .all(|at| *at <= now)
     }
 
@@ -145,7 +156,7 @@ impl Net {
 
     pub fn reaches_store(&self, node: usize) -> bool {
         let (now, weather) = (self.clock.now(), self.weather.lock().expect("weather"));
-        weather.store_back <= now && weather.store_cut[node] <= now
+        weather.store_back.max(weather.primary_back).max(weather.store_cut[node]) <= now
     }
 
     pub fn loses(&self, rng: &Rng) -> bool {

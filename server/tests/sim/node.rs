@@ -14,7 +14,7 @@ use tenure::{
     link::{Address, Downlink, Node as _, Peers, ToGateway, ToNode, Uplink},
     ownership::{LeaseThread, Options, Ownership, Times},
     room::host::{Activity, Busy, Executor, HostConfig, HostParts, Next, RoomHost, Wake},
-    runtime::{Shutdown, Tasks, mailbox::Refused},
+    runtime::{Clock, Shutdown, Tasks, mailbox::Refused},
     store::MemberInfo,
     timers::LiveBook,
 };
@@ -22,6 +22,7 @@ use tenure_shared::RoomId;
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
+    breaks::Break,
     checks::Checks,
     cluster::{SHARDS, Sim},
     gateway::Gateway,
@@ -164,6 +165,7 @@ impl Node {
             }
         };
         let outside = lab::Outside { watch: Some(Box::new(watch)), ..lab::Outside::default() };
+        outside.starts_again.store(sim.broken == Break::Start, Ordering::SeqCst);
         let host = RoomHost::start(HostParts {
             kinds: vec![lab::kind(&sim.views, &Arc::new(outside))],
             store,
@@ -255,6 +257,7 @@ struct Down {
     to: mpsc::Sender<ToGateway>,
     gone: Shutdown,
     checks: Arc<Checks>,
+    clock: Clock,
     node: (usize, u64),
 }
 
@@ -264,7 +267,7 @@ impl Downlink for Down {
             return Err(Refused::Closed(message));
         }
         if let ToGateway::Frame(frame) = &message {
-            self.checks.ticked(&frame.room, (frame.term, frame.tick), self.node);
+            self.checks.ticked(&frame.room, (frame.term, frame.tick), self.node, self.clock.now());
         }
         self.to.try_send(message).map_err(|error| match error {
             mpsc::error::TrySendError::Full(message) => Refused::Full(message),
@@ -282,6 +285,7 @@ impl Link {
             to,
             gone: gone.clone(),
             checks: node.checks.clone(),
+            clock: net.clock.clone(),
             node: (node.index, node.life),
         }));
         let link =

@@ -15,7 +15,7 @@ use tenure::{
 
 use tenure_shared::Term;
 
-use crate::cluster::{Break, Sim};
+use crate::{breaks::Break, cluster::Sim};
 
 pub struct SimPeers {
     sim: Weak<Sim>,

@@ -84,6 +84,28 @@ pub fn judge(lives: &[Life], applied: &[u64], done: &[String]) -> Result<BTreeSe
     if rest.is_empty() { Ok(paid) } else { Err(format!("H4: {rest:?} was applied beyond what was said, or again")) }
 }
 
+/// The same of a store that forgot something: what was applied is in order and once; what is missing of the seat that it has was told to be
+/// rolled back, `rollbacks` times. Gifts may be lost with it, or shown and lost, and none is paid twice.
+///
+/// # Errors
+/// What is wrong.
+pub fn judge_what_is_left(lives: &[Life], applied: &[u64], rollbacks: usize) -> Result<BTreeSet<Paid>, String> {
+    let kept: Vec<u64> = lives.iter().flat_map(|life| life.kept(life.said.len())).collect();
+    if !applied.is_sorted_by(|a, b| a < b) || applied.iter().any(|n| !kept.contains(n)) {
+        return Err(format!("H4: {kept:?} was said; applied was {applied:?}, not in order and once"));
+    }
+    let last = lives.last().map(|life| life.kept(life.said.len())).unwrap_or_default();
+    let missing: Vec<&u64> = last.iter().filter(|n| !applied.contains(n)).collect();
+    if rollbacks == 0 && !missing.is_empty() {
+        return Err(format!("H4: {missing:?} is missing of {last:?}, and nobody was told"));
+    }
+    let gifts = lives.iter().flat_map(|life| &life.said);
+    let gifts = gifts.filter_map(|say| if let Say::Gift(gold) = say { Some(*gold) } else { None });
+    Ok(gifts.fold(BTreeSet::from([(0, 0)]), |sums, gold| {
+        sums.iter().flat_map(|(sum, n)| [(*sum, *n), (sum + gold, n + 1)]).collect()
+    }))
+}
+
 #[test]
 fn a_seat_that_ended_may_lose_its_end_and_nothing_else() {
     let life =

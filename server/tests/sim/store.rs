@@ -1,59 +1,92 @@
 //! The store as a simulated host: the real rules, one state, messages that are late or lost; and what is checked at its door.
 
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::Duration,
 };
 
 use tenure::{
-    runtime::{Mono, Rng},
+    runtime::{Mono, Rng, Wall},
     store::{
-        Backend, BoxFuture, Command, Error, Fence, GrantId, Key, Reply, Stamped, Store,
+        Backend, BoxFuture, Command, Error, Key, Reply, Stamped, Store,
         model::{self, Rules},
     },
 };
 use tenure_shared::{IncarnationId, ShardId, Term};
 
-use crate::{
-    checks::Checks,
-    cluster::{Break, STORMY},
-    net::Net,
-};
-
-type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+use crate::{breaks::Break, checks::Checks, forgets::Rows, net::Net};
 
 /// The one store of a cluster.
 pub struct Host {
-    net: Arc<Net>,
+    pub net: Arc<Net>,
+    pub broken: Break,
     rows: Mutex<Rows>,
     checks: Arc<Checks>,
-    broken: Break,
+    /// How far its clock is from the wall clock, microseconds.
+    drift: AtomicI64,
+    /// Grants that a ledger had once.
+    had: Mutex<BTreeSet<String>>,
 }
 
 impl Host {
     pub fn new(net: Arc<Net>, checks: Arc<Checks>, broken: Break) -> Arc<Self> {
-        Arc::new(Self { net, rows: Mutex::default(), checks, broken })
+        Arc::new(Self { net, broken, rows: Mutex::default(), checks, drift: AtomicI64::new(0), had: Mutex::default() })
+    }
+
+    /// The time of its own clock.
+    pub fn wall(&self) -> Wall {
+        Wall(self.net.clock.wall().0.saturating_add_signed(self.drift.load(Ordering::SeqCst)))
     }
 
     /// At once, and without weather.
     pub fn ask(&self, command: Command) -> Stamped {
-        let now = self.net.clock.wall();
-        model::apply(&mut *self.rows.lock().expect("rows"), &Rules::default(), now, command)
+        let now = self.broken_time(&command).unwrap_or_else(|| self.wall());
+        let mut rows = self.rows.lock().expect("rows");
+        rows.at = self.net.clock.now();
+        model::apply(&mut *rows, &Rules::default(), now, command)
+    }
+
+    /// The answer to a command that is not carried out.
+    pub fn pretend(&self, command: Command) -> Stamped {
+        let mut rows = self.rows.lock().expect("rows").copy();
+        model::apply(&mut rows, &Rules::default(), self.wall(), command)
+    }
+
+    /// Another server takes over: what `lost` names is as it was at `then`. `differs`: so is the time, by another clock.
+    pub fn fall_back(&self, then: Mono, lost: impl Fn(&[u8]) -> bool, differs: Option<i64>) {
+        self.drift.fetch_add(differs.unwrap_or_default(), Ordering::SeqCst);
+        let undone = self.rows.lock().expect("rows").fall_back(then, |row| match row {
+            b"meta/time" => differs.is_some(),
+            row => lost(row),
+        });
+        self.net.log(&format!("the store forgot {undone} writes"));
+    }
+
+    /// A broken store has no such row any more.
+    pub fn forget_row(&self, row: &[u8]) {
+        model::Kv::delete(&mut *self.rows.lock().expect("rows"), row).expect("deleted");
     }
 
     pub fn claim(&self, shard: ShardId) -> Option<(Option<IncarnationId>, Term)> {
-        match self.ask(Command::Claim { key: Key::shard(shard) }).reply {
+        self.claim_of(Key::shard(shard))
+    }
+
+    pub fn claim_of(&self, key: Key) -> Option<(Option<IncarnationId>, Term)> {
+        match self.ask(Command::Claim { key }).reply {
             Ok(Reply::Claim(claim)) => claim.map(|claim| (claim.holder, claim.term)),
             other => panic!("not a claim: {other:?}"),
         }
     }
 
-    /// Whether a ledger has this grant.
+    /// Whether a ledger has this grant, or had it before the store forgot.
     pub fn has_grant(&self, id: &str) -> bool {
+        if self.checks.has_forgotten() && self.had.lock().expect("had").contains(id) {
+            return true;
+        }
         let rows = self.rows.lock().expect("rows");
         rows.keys().any(|key| key.starts_with(b"granted/") && key.ends_with(id.as_bytes()))
     }
@@ -64,9 +97,8 @@ impl Host {
             _ => None,
         };
         let original = command.clone();
-        let closed = self.broken == Break::Claims && self.net.clock.now() > Mono::default().plus(STORMY);
-        if closed && matches!(command, Command::Acquire { .. }) {
-            return Stamped { at: self.net.clock.wall(), reply: Err(Error::Unavailable("closed".to_owned())) };
+        if let Some(answer) = self.broken_answer(&command) {
+            return answer;
         }
         self.break_rules(&mut command, before.as_ref());
         let stamped = self.ask(command);
@@ -85,41 +117,12 @@ impl Host {
                 self.checks.granted(fence.key(), *term);
                 self.checks.handed(fence.key(), to, *term, *package);
             }
+            (Command::PutState { fence, body, .. }, Ok(_)) => self.checks.counted(fence.key(), body),
+            (Command::Apply { grant }, Ok(_)) => drop(self.had.lock().expect("had").insert(grant.id.0.to_string())),
             (Command::Load { room }, _) => self.checks.loaded(room.shard(crate::cluster::SHARDS), node),
             _ => {}
         }
         stamped
-    }
-
-    /// What a broken store would do: the checkers must notice.
-    fn break_rules(&self, command: &mut Command, claim: Option<&(Option<IncarnationId>, Term)>) {
-        match (self.broken, command) {
-            (Break::Fence, Command::Commit { fence, number, .. }) => {
-                if let Some((Some(holder), term)) = claim
-                    && (holder, *term) != (fence.incarnation(), fence.term())
-                {
-                    let parts = serde_json::json!({ "key": fence.key().as_str(), "incarnation": holder.as_str(), "term": term });
-                    let stolen: Fence = serde_json::from_value(parts).expect("a fence");
-                    let probe = Command::Commit {
-                        fence: stolen.clone(),
-                        shards: crate::cluster::SHARDS,
-                        number: u64::MAX,
-                        batch: tenure::store::Batch::default(),
-                    };
-                    if let Err(Error::OutOfOrder { last, .. }) = self.ask(probe).reply {
-                        *number = last + 1;
-                    }
-                    *fence = stolen;
-                }
-            }
-            (Break::Ledger, Command::Apply { grant }) => {
-                // The first answer is dropped, the second identity is another.
-                let mut twice = grant.clone();
-                twice.id = GrantId(format!("{}-again", grant.id.0).into());
-                drop(self.ask(Command::Apply { grant: twice }));
-            }
-            _ => {}
-        }
     }
 }
 
@@ -160,8 +163,7 @@ impl Backend for Client {
                 there += Duration::from_millis(self.rng.below(3_000));
             }
         }
-        let unavailable =
-            |net: &Net| Stamped { at: net.clock.wall(), reply: Err(Error::Unavailable("lost".to_owned())) };
+        let unavailable = |host: &Host| Stamped { at: host.wall(), reply: Err(Error::Unavailable("lost".to_owned())) };
         Box::pin(async move {
             if dead.load(Ordering::SeqCst) {
                 return std::future::pending().await;
@@ -173,13 +175,13 @@ impl Backend for Client {
                 net.clock.sleep(there).await;
                 if lost || !net.reaches_store(node) {
                     net.clock.sleep(Duration::from_millis(120)).await;
-                    drop(answer.send(unavailable(&net)));
+                    drop(answer.send(unavailable(&host)));
                     return;
                 }
                 let stamped = host.carry_out(node, command);
                 net.clock.sleep(back).await;
                 net.awake(node).await;
-                let stamped = if unheard || !net.reaches_store(node) { unavailable(&net) } else { stamped };
+                let stamped = if unheard || !net.reaches_store(node) { unavailable(&host) } else { stamped };
                 drop(answer.send(stamped));
             });
             let stamped = answered.await.expect("the task answers");

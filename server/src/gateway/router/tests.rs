@@ -4,17 +4,16 @@ use super::*;
 use crate::{
     gateway::{conn::Conn, fanout, metrics::Metrics, slab::Slab, tables::Tables},
     link::{Downlink, Owner, ToNode, Uplink},
-    runtime::{ManualClock, Wall, mailbox::Refused},
+    runtime::{Changes, ManualClock, Wall, Watcher, mailbox::Refused},
 };
 use tenure_shared::Term;
-use tokio::sync::watch;
 
 #[derive(Default)]
 struct World {
     owner: Mutex<Option<Owner>>,
     listed: Mutex<Vec<Address>>,
     dialled: Mutex<Vec<(Address, Arc<dyn Downlink>)>>,
-    changes: watch::Sender<u64>,
+    changes: Changes,
 }
 
 struct Line;
@@ -35,8 +34,8 @@ impl Directory for World {
     fn nodes(&self) -> Vec<Address> {
         self.listed.lock().clone()
     }
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
+    fn changes(&self) -> Watcher {
+        self.changes.watch()
     }
     fn refresh(&self) {}
 }

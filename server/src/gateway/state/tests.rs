@@ -8,11 +8,12 @@ use crate::{
     config::Guests,
     gateway::auth::AuthConfig,
     link::{Attached, Mode, ToNode},
+    runtime::{Changes, Watcher},
     store::Session,
 };
 
 /// Two nodes, of which the first owns everything.
-struct Two(tokio::sync::watch::Sender<u64>);
+struct Two(Changes);
 
 impl Directory for Two {
     fn shards(&self) -> u32 {
@@ -24,8 +25,8 @@ impl Directory for Two {
     fn nodes(&self) -> Vec<crate::link::Address> {
         vec!["a".into(), "b".into()]
     }
-    fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.0.subscribe()
+    fn changes(&self) -> Watcher {
+        self.0.watch()
     }
     fn refresh(&self) {}
 }
@@ -43,7 +44,7 @@ impl World {
     fn new() -> Self {
         let secret = [7; 32];
         Self {
-            directory: Two(tokio::sync::watch::Sender::new(0)),
+            directory: Two(Changes::new()),
             rules: Rules {
                 server: "n".to_owned(),
                 region: "eu".to_owned(),

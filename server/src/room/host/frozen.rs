@@ -55,7 +55,7 @@ impl Frozen {
             let progress = host.progress.notified();
             tokio::pin!(progress);
             progress.as_mut().enable();
-            changes.borrow_and_update();
+            changes.seen();
             let ours = host.ownership.fence(shard.id()).as_ref() == Some(&self.fence);
             if !ours || shard.is_lost() || shard.is_doubted() || host.shutdown.is_stopped() {
                 return None;

@@ -355,19 +355,18 @@ impl Directory {
         }
     }
 
-    /// Those that `pick` wants, in no order.
+    /// Those that `pick` wants, by room id: the order in which rooms are told something is the same in every run of a simulation.
     pub(super) fn filtered(&self, pick: impl Fn(&RoomId) -> bool) -> Vec<Arc<RoomHandle>> {
         let mut found = Vec::new();
         for slice in &self.slices {
             found.extend(slice.read().values().filter(|handle| pick(&handle.room)).cloned());
         }
+        found.sort_unstable_by(|a, b| a.room.cmp(&b.room));
         found
     }
 
     /// All handles, by room id.
     pub(super) fn all(&self) -> Vec<Arc<RoomHandle>> {
-        let mut all: Vec<_> = self.slices.iter().flat_map(|s| s.read().values().cloned().collect::<Vec<_>>()).collect();
-        all.sort_by(|a, b| a.room.cmp(&b.room));
-        all
+        self.filtered(|_| true)
     }
 }

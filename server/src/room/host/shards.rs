@@ -14,7 +14,7 @@ pub(super) fn watch(host: &Arc<Host>) {
     host.tasks.spawn("shards", Kind::Job, async move {
         let mut changes = inner.ownership.changes();
         loop {
-            changes.borrow_and_update();
+            changes.seen();
             let ended = inner.shards_changed.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();

@@ -18,7 +18,7 @@ mod opening;
 mod ticking;
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -104,7 +104,7 @@ pub(super) struct Actor {
     // Empty between ticks.
     inputs: Vec<(GatewayId, Input)>,
     // Items in this room's hands, from the hand-over until their commit is acknowledged.
-    work: HashMap<WorkId, WorkItem>,
+    work: BTreeMap<WorkId, WorkItem>,
     due: VecDeque<DueWork>,
     // Items taken back by requests on their way.
     cancelling: BTreeSet<WorkId>,
@@ -119,7 +119,7 @@ pub(super) struct Actor {
     // When it is to be deleted, unless somebody comes.
     dispose_due: Option<Wall>,
     // Ledger answers until the commit that carries their delivery is acknowledged.
-    results: HashMap<GrantId, (u64, GrantResult)>,
+    results: BTreeMap<GrantId, (u64, GrantResult)>,
     fresh: Vec<GrantResult>,
     grants_out: usize,
     // The game wants the room to end: it does when what it charges and grants is told.
@@ -178,7 +178,7 @@ impl Actor {
             gateways_gone: 0,
             meters,
             inputs: Vec::new(),
-            work: HashMap::new(),
+            work: BTreeMap::new(),
             due: VecDeque::new(),
             cancelling: BTreeSet::new(),
             book,
@@ -188,7 +188,7 @@ impl Actor {
             left: Vec::new(),
             dispose_items: BTreeSet::new(),
             dispose_due: None,
-            results: HashMap::new(),
+            results: BTreeMap::new(),
             fresh: Vec::new(),
             grants_out: 0,
             ending: false,

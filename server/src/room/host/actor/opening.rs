@@ -208,7 +208,7 @@ impl Actor {
         // Items and grants that outlived their room: nobody is left to hear of them. Grants that are owed stay.
         let leaves = |item: &&WorkItem| item.parked.is_none() && &*item.id.job != refused::JOB;
         let cancelled: Vec<_> = loaded.items.iter().filter(leaves).map(|item| item.id.clone()).collect();
-        let trimmed: Vec<_> = self.results.drain().map(|(_, (position, _))| position).collect();
+        let trimmed: Vec<_> = std::mem::take(&mut self.results).into_values().map(|(position, _)| position).collect();
         self.fresh.clear();
         self.work.clear();
         self.due.clear();

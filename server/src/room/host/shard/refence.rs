@@ -33,7 +33,7 @@ impl Writer {
             if self.host.shutdown.is_stopped() {
                 return Fate::Ended;
             }
-            self.changes.borrow_and_update();
+            self.changes.seen();
             let (ownership, id) = (&self.host.ownership, self.shard.id);
             let held = ownership.held(id);
             // Looked at twice: it may be in doubt, or come back, between the two questions.

@@ -7,7 +7,6 @@ use std::{
 };
 
 use tenure_shared::RoomId;
-use tokio::sync::watch;
 
 use super::{
     Shard,
@@ -27,7 +26,7 @@ use crate::{
         },
         world::DueWork,
     },
-    runtime::Wall,
+    runtime::{Wall, Watcher},
     store::{Command, Error, Fence, Reply, WorkId, WorkItem},
 };
 
@@ -59,7 +58,7 @@ pub(super) struct Writer {
     pub(super) fence: Fence,
     pub(super) number: u64,
     pub(super) near: Near,
-    pub(super) changes: watch::Receiver<u64>,
+    pub(super) changes: Watcher,
     quiet: bool,
 }
 

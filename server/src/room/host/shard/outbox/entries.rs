@@ -15,7 +15,7 @@ pub(super) struct Entries {
     /// Positions trimmed since the page at hand was asked for: its rooms have their answers, also when the page still names them.
     trimmed: BTreeSet<u64>,
     /// Positions that could not be applied, by player: later ones of the player wait behind them.
-    put_off: HashMap<PlayerId, BTreeSet<u64>>,
+    put_off: BTreeMap<PlayerId, BTreeSet<u64>>,
     /// Positions whose rows could not be read.
     unread: BTreeSet<u64>,
     /// Grants that their ledger refused, until they are kept as work: then their room hears of it.

@@ -77,13 +77,18 @@ var TenureError = class _TenureError extends Error {
     this.closeCode = more.closeCode;
     this.retryable = more.retryable ?? (more.retryAfter != null || RETRYABLE.has(code));
   }
+  /** What the server said: one of its words, or one of the game's own. One that is called like one of the SDK's is not retryable for that. */
+  static told(code, message2, retryAfter = null) {
+    return new _TenureError(code, message2, { retryAfter, retryable: retryAfter !== null || SERVERS.has(code) });
+  }
   /** A socket was closed with this code: its name is the error's. */
   static closed(closeCode, reason, retryAfter = 0) {
     const more = { closeCode, retryable: !isFinal(closeCode), retryAfter: retryAfter > 0 ? retryAfter : null };
     return new _TenureError(codeName(closeCode), reason || `closed with ${closeCode}`, more);
   }
 };
-var RETRYABLE = /* @__PURE__ */ new Set(["unreachable", "backlog_full", "may_retry", "limit"]);
+var SERVERS = /* @__PURE__ */ new Set(["may_retry", "limit"]);
+var RETRYABLE = /* @__PURE__ */ new Set(["unreachable", "backlog_full", ...SERVERS]);
 
 // sdk/msgpack.ts
 var MAX_DEPTH = 32;
@@ -743,7 +748,7 @@ var Connection = class {
         if (message2.id !== this.id) return;
         this.retryAfter = message2.retryAfter ?? void 0;
         const code = message2.code === "room_full" ? CloseCode.RoomFull : CloseCode.ResumeFailed;
-        return this.end(code, message2.message, new TenureError(message2.code, message2.message, { retryAfter: message2.retryAfter }));
+        return this.end(code, message2.message, TenureError.told(message2.code, message2.message, message2.retryAfter));
       }
       default:
         return;
@@ -1926,12 +1931,12 @@ var Room = class extends Listening {
       case "reply":
         return void this.requests.answer(m.id, named(m.payload));
       case "error": {
-        const error = new TenureError(m.code, m.message, { retryAfter: m.retryAfter });
+        const error = TenureError.told(m.code, m.message, m.retryAfter);
         if (m.id === 0 || !this.requests.fail(m.id, error)) this.errors.emit(error);
         return;
       }
       case "refused": {
-        const error = new TenureError(m.code, `message ${m.seq}: ${m.message}`);
+        const error = TenureError.told(m.code, `message ${m.seq}: ${m.message}`);
         this.stats.refused += 1;
         if (!this.requests.failSeq(m.seq, error)) this.errors.emit(error);
         return;

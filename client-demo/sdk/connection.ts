@@ -158,7 +158,7 @@ export class Connection {
         if (message.id !== this.id) return;
         this.retryAfter = message.retryAfter ?? undefined;
         const code = message.code === 'room_full' ? CloseCode.RoomFull : CloseCode.ResumeFailed;
-        return this.end(code, message.message, new TenureError(message.code, message.message, { retryAfter: message.retryAfter }));
+        return this.end(code, message.message, TenureError.told(message.code, message.message, message.retryAfter));
       }
       default:
         return;

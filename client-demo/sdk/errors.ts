@@ -29,6 +29,11 @@ export class TenureError extends Error {
     this.retryable = more.retryable ?? (more.retryAfter != null || RETRYABLE.has(code));
   }
 
+  /** What the server said: one of its words, or one of the game's own. One that is called like one of the SDK's is not retryable for that. */
+  static told(code: string, message: string, retryAfter: number | null = null): TenureError {
+    return new TenureError(code, message, { retryAfter, retryable: retryAfter !== null || SERVERS.has(code) });
+  }
+
   /** A socket was closed with this code: its name is the error's. */
   static closed(closeCode: number, reason: string, retryAfter = 0): TenureError {
     const more = { closeCode, retryable: !isFinal(closeCode), retryAfter: retryAfter > 0 ? retryAfter : null };
@@ -36,4 +41,6 @@ export class TenureError extends Error {
   }
 }
 
-const RETRYABLE = new Set(['unreachable', 'backlog_full', 'may_retry', 'limit']);
+/** Of the server's words. */
+const SERVERS = new Set(['may_retry', 'limit']);
+const RETRYABLE = new Set(['unreachable', 'backlog_full', ...SERVERS]);

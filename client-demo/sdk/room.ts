@@ -265,12 +265,12 @@ export class Room<S extends Schema = AnySchema> extends Listening<S> {
       case 'reply':
         return void this.requests.answer(m.id, named(m.payload));
       case 'error': {
-        const error = new TenureError(m.code, m.message, { retryAfter: m.retryAfter });
+        const error = TenureError.told(m.code, m.message, m.retryAfter);
         if (m.id === 0 || !this.requests.fail(m.id, error)) this.errors.emit(error);
         return;
       }
       case 'refused': {
-        const error = new TenureError(m.code, `message ${m.seq}: ${m.message}`);
+        const error = TenureError.told(m.code, `message ${m.seq}: ${m.message}`);
         this.stats.refused += 1;
         if (!this.requests.failSeq(m.seq, error)) this.errors.emit(error);
         return;

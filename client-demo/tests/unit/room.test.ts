@@ -203,6 +203,15 @@ describe('messages', () => {
     expect(await late).toMatchObject({ code: 'timeout' });
   });
 
+  it('takes a word of the game for what it is', async () => {
+    const bench = new Bench();
+    const room = await bench.room();
+    const asked = [room.request('buy', { item: 'hat' }), room.request('buy', {})].map((p) => p.catch((e: unknown) => e));
+    const ids = bench.socket.of(8).map((m) => m[2] as number);
+    bench.socket.give(server.error(ids[0]!, 'not_enough', 'not enough gold'), server.error(ids[1]!, 'unreachable', 'nobody comes here'));
+    expect(await Promise.all(asked)).toMatchObject([{ code: 'not_enough', retryable: false }, { code: 'unreachable', retryable: false }]);
+  });
+
   it('tells a refused message to onError', async () => {
     const bench = new Bench();
     const room = await bench.room();

@@ -17,7 +17,7 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 .PHONY: test
-test: deps format lint unit docs licences deploy client browser smoke ## Every check and every test
+test: deps format lint unit docs licences deploy client browser steps smoke ## Every check and every test
 	@echo "all checks passed"
 
 .PHONY: deps
@@ -76,6 +76,11 @@ ifneq ($(BROWSER),)
 	@TENURE_BIN=$(TARGET)/debug/demo $(STEP) browser npm --prefix client-demo run --silent test:browser
 endif
 
+.PHONY: steps
+steps: ## A fault at some steps of a move, in real processes of a development build
+	@$(STEP) demo cargo build $(ALL) --all-targets
+	@$(STEP) steps .ci/steps $(TARGET)/debug
+
 .PHONY: release
 release: ## The optimised build of everything
 	@$(STEP) release cargo build $(ALL) --release --bins
@@ -101,7 +106,7 @@ soak: ## The simulation over many seeds (SEEDS=1000) and the model check in larg
 	cargo test $(ALL) --test model_check -- --ignored --nocapture deep
 
 .PHONY: chaos
-chaos: release ## Twenty kill -9 under load with the audit, faults in a cluster and in its deploys, then two hundred bad clients (sixteen minutes)
+chaos: release ## Twenty kill -9 under load with the audit, faults in a cluster, in its deploys and at each step of a move, then two hundred bad clients (half an hour)
 	$(TARGET)/release/loadtest --scenario kill --server-bin $(TARGET)/release/demo --kills 20 --players 60 --rooms 4 --duration 60s
 	$(TARGET)/release/loadtest --scenario takeover --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --nodes 3 --gateways 2 \
 	  --kills 2 --stops 1 --cuts 3 --outages 1 --input-rate 5
@@ -110,6 +115,8 @@ chaos: release ## Twenty kill -9 under load with the audit, faults in a cluster 
 	$(TARGET)/release/loadtest --scenario rolling-deploy --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --deploys 3 \
 	  --kills 6 --outages 1 --restarts 1 --input-rate 5
 	$(TARGET)/release/loadtest --scenario store-faults --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --nodes 3 --gateways 2 --input-rate 5
+	cargo build $(ALL) --bins
+	$(TARGET)/debug/loadtest --scenario rolling-deploy --at-each-step all --server-bin $(TARGET)/debug/demo --players 24 --rooms 6 --input-rate 5
 	.ci/bad-clients $(TARGET)/release
 
 .PHONY: rolling

@@ -21,7 +21,7 @@ use super::{
     user::{decode, encode},
 };
 use crate::{
-    link::{Address, PeerBody, PeerInbox, PeerMessage, Peers},
+    link::{Address, PeerBody, PeerInbox, PeerMessage, Peers, net::PEER_BYTES},
     runtime::{Mono, Tasks, tasks::Kind},
 };
 
@@ -33,6 +33,7 @@ const HANDLED: usize = 1_024;
 const REMEMBERED: usize = 8_192;
 /// Room for what stands around a message.
 const ENVELOPE: usize = 1_024;
+const _: () = assert!(MESSAGE_BYTES + 2 * ENVELOPE <= PEER_BYTES);
 /// Longest deadline that another node may ask for.
 const LONGEST: Duration = Duration::from_secs(300);
 

@@ -108,6 +108,7 @@ impl Handoff {
             numbers: BTreeMap::new(),
             rests: Rests::default(),
             turn: None,
+            drains: false,
             moved: 0,
         };
         // Nobody else gives shards away: without it a drain would never end.
@@ -144,6 +145,8 @@ struct Driver {
     rests: Rests,
     /// When those that rest make place for others again.
     turn: Option<Mono>,
+    /// The node was told to drain, and the rests of before are over.
+    drains: bool,
     moved: u64,
 }
 
@@ -225,6 +228,10 @@ impl Driver {
         // An attempt that ended without a word, by a fault, keeps no place.
         self.leaving.retain(|_, talk| !talk.words.is_closed());
         self.turn = None;
+        if !self.drains && self.shared.drains() {
+            self.drains = true;
+            self.rests.end();
+        }
         for (shard, to) in self.shared.ownership.gives() {
             let Some(to) = to.filter(|_| !self.leaving.contains_key(&shard)) else { continue };
             let Some(fence) = self.shared.ownership.fence(shard) else { continue };

@@ -75,9 +75,8 @@ mod tests {
     use crate::link::{Attempt, Handoff, PACKAGE_ROOMS, Package, PackedRoom, PeerBody};
 
     fn message(rooms: usize) -> PeerMessage {
-        let room = RoomId::new("arena/eu/a-name-that-is-as-long-as-the-name-of-a-room-may-be-at-most")
-            .or(RoomId::new("arena/eu/a"));
-        let packed = PackedRoom { room: room.expect("valid"), version: 1, hash: 1, waited: 0 };
+        let room = RoomId::new(&format!("arena/eu/{}", "a".repeat(55))).expect("as long as one may be");
+        let packed = PackedRoom { room, version: 1, hash: 1, waited: 0 };
         let attempt = Attempt { shard: ShardId(1), term: Term(1), number: 1 };
         let step = Handoff::Package(Package { rooms: vec![packed; rooms] });
         PeerMessage {

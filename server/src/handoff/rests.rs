@@ -77,6 +77,11 @@ impl Rests {
         rest.same = now.plus(step * (1 << doublings));
     }
 
+    /// The node drains from here on: its time is short, and everything is tried once more.
+    pub(super) fn end(&mut self) {
+        self.0.values_mut().for_each(|rest| (rest.anybody, rest.same) = (Mono(0), Mono(0)));
+    }
+
     /// It is another's.
     pub(super) fn moved(&mut self, shard: ShardId) {
         self.0.remove(&shard);
@@ -168,6 +173,17 @@ mod tests {
         assert!(rests.rests(at(2), SHARD, &to));
         rests.stayed(at(2), SHARD, &other, STEP, stayed);
         assert!(rests.rests(at(9), SHARD, &other) && !rests.rests(at(10), SHARD, &other), "it has a count of its own");
+    }
+
+    #[test]
+    fn a_drain_does_not_wait_for_the_rests_of_before() {
+        let (mut rests, to) = (Rests::default(), who("b#1"));
+        let stayed = Stayed { why: Some(Why::Late("prepare")), still: true, drains: false };
+        rests.stayed(at(0), SHARD, &to, STEP, stayed);
+        rests.stayed(at(8), SHARD, &to, STEP, stayed);
+        assert!(rests.rests(at(10), SHARD, &to));
+        rests.end();
+        assert!(!rests.rests(at(10), SHARD, &to));
     }
 
     #[test]

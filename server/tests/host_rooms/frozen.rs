@@ -170,7 +170,10 @@ async fn what_is_not_stored_as_said_or_has_no_place_is_refused_and_nothing_is_ke
     let (shard, hands) = (id.shard(SHARDS), b.host.hands());
     let mut frozen = freeze(&a, &id);
     let package = frozen.stored().await.expect("stored");
+    let has_place = |rooms| hands.takes(shard, Space { shards: 1, rooms, bytes: 0 }).is_ok();
     let refused = async |change: &dyn Fn(&mut Package)| {
+        // What was made before the last refusal is being dropped.
+        world.until("all places are free", || has_place(2));
         let mut package = package.clone();
         change(&mut package);
         hands.prepare(shard, &package).await.expect_err("refused").0
@@ -198,7 +201,6 @@ async fn what_is_not_stored_as_said_or_has_no_place_is_refused_and_nothing_is_ke
     // Nobody waits for the end: nothing is kept.
     let unwanted = hands.prepare(shard, &package);
     drop(unwanted);
-    let has_place = |rooms| hands.takes(shard, Space { shards: 1, rooms, bytes: 0 }).is_ok();
     world.until("all places are free", || has_place(2));
     let checksum = hands.prepare(shard, &package).await.expect("ready");
     assert!(has_place(1) && !has_place(2));

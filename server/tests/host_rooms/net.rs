@@ -12,7 +12,7 @@ use std::{
 
 use tenure::{
     handoff::{Handoff, HandoffParts, state::Times},
-    link::{Address, Handoff as Step, PeerBody, PeerInbox, PeerMessage, Peers},
+    link::{Address, Attempt, Handoff as Step, PeerBody, PeerInbox, PeerMessage, Peers},
     runtime::mailbox::Refused,
 };
 use tenure_shared::{RoomId, ShardId};
@@ -100,9 +100,17 @@ impl Net {
 
     /// How often something was said of a shard.
     pub fn count(&self, shard: ShardId, which: Kind) -> usize {
+        self.attempts(shard, which).len()
+    }
+
+    /// In which attempts something was said of a shard.
+    pub fn attempts(&self, shard: ShardId, which: Kind) -> Vec<Attempt> {
         let inner = self.0.lock().unwrap();
-        let of = |m: &&(Address, PeerMessage)| matches!(&m.1.body, PeerBody::Handoff(a, s) if a.shard == shard && kind(s) == which);
-        inner.said.iter().filter(of).count()
+        let of = |m: &(Address, PeerMessage)| match &m.1.body {
+            PeerBody::Handoff(attempt, step) => (attempt.shard == shard && kind(step) == which).then_some(*attempt),
+            PeerBody::Other(..) => None,
+        };
+        inner.said.iter().filter_map(of).collect()
     }
 
     pub fn said(&self) -> Vec<(Address, PeerMessage)> {

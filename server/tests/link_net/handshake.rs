@@ -122,9 +122,9 @@ async fn another_version_is_refused_naming_both() {
     let _uplink = client(&Site::of_gateway(common("g")), near, &Peer::local("node"), Arc::new(gateway.clone()));
     // What another version says behind its number is not looked at.
     let mut raw = Raw(far);
-    raw.send(&[0x93, 1, 3, 0xc0]).await;
+    raw.send(&[0x93, 1, 4, 0xc0]).await;
     until("refused", || gateway.broken().len() == 1).await;
-    assert_eq!(gateway.broken()[0], "the peer speaks version 3 of the link protocol, this process version 2");
+    assert_eq!(gateway.broken()[0], "the peer speaks version 4 of the link protocol, this process version 3");
 }
 
 /// A node with the secret, and the bare other end of its stream.

@@ -30,6 +30,8 @@ use crate::{
 
 mod cases;
 
+/// A new node is known to all by then.
+const MIN_READY: Duration = Duration::from_secs(1);
 /// Few shards, so that most have a room, and all of them go at once.
 const SHARDS: u32 = 8;
 /// How long a drain may take to come to the step.
@@ -59,8 +61,10 @@ pub(super) async fn run(args: &RunArgs, which: &str) -> anyhow::Result<u8> {
     for setting in [format!("shards.count={SHARDS}"), "drain.endpoint_lag=0s".to_owned()] {
         args.server_arg.extend(["--set".to_owned(), setting]);
     }
+    args.min_ready = args.min_ready.min(MIN_READY);
+    let passes = args.room_count().min(3);
     let rng = StdRng::seed_from_u64(args.seed);
-    let mut steps = EachStep { cases, rng, revision: 1, seen: Vec::new(), failed: Vec::new() };
+    let mut steps = EachStep { cases, rng, passes, revision: 1, seen: Vec::new(), failed: Vec::new() };
     on_cluster::run(&with_revision(&args, 1), "each-step", &mut steps).await
 }
 
@@ -79,6 +83,8 @@ struct Seen {
 struct EachStep {
     cases: Vec<Case>,
     rng: StdRng,
+    /// How often a process surely comes to each point in one drain.
+    passes: u32,
     /// Of the last node.
     revision: u32,
     seen: Vec<Seen>,
@@ -93,9 +99,9 @@ impl Plot for EachStep {
         let armed = self.arm(0, Side::Source);
         let first = self.start(args, cluster, armed).await?;
         sleep(args.min_ready).await;
-        if let Some(old) = cluster.nodes.pop().and_then(|member| member.running)
-            && !old.stop().await?
-        {
+        let mut old = cluster.nodes.pop().context("no node")?;
+        // Its networks stay until it has ended.
+        if !old.running.take().context("the first node has ended")?.stop().await? {
             self.failed.push("the first node".to_owned());
         }
         cluster.nodes.push(first);
@@ -138,8 +144,8 @@ impl EachStep {
     /// What arms the point of a case in a process of this side, if it is of that side.
     fn arm(&mut self, nth: usize, side: Side) -> Option<String> {
         let case = self.cases.get(nth).filter(|case| case.side == side)?;
-        // Not always for the first of the shards.
-        Some(case.armed(self.rng.random_range(1..=3)))
+        // Not always for the first of the shards, or of the rooms.
+        Some(case.armed(self.rng.random_range(1..=self.passes)))
     }
 
     /// A node of a later deploy than all before.
@@ -219,20 +225,22 @@ impl EachStep {
         })
     }
 
-    /// The first gateway is started again with its point armed; bots come back to it.
+    /// The gateways are started again one after the other, the first one with its point armed: the bots come to it when the others end.
     async fn arm_gateway(&mut self, cluster: &mut Cluster, armed: String, counts: &Counts) -> anyhow::Result<()> {
-        let gateway = cluster.gateways.first_mut().context("no gateway")?;
-        if let Some(running) = gateway.running.take() {
-            running.kill().await?;
-        }
-        gateway.launch.faults = Some(armed);
-        gateway.start().await?;
-        gateway.launch.faults = None;
-        counts.lead_to(cluster.targets().await?);
-        // Those of the other one stay there; it is to have some, too.
-        let since = Instant::now();
-        while counts.watch.longest_silence() >= SILENCE && since.elapsed() < BACK {
-            sleep(LOOK).await;
+        let mut armed = Some(armed);
+        for nth in 0..cluster.gateways.len() {
+            let gateway = cluster.gateways.get_mut(nth).context("no gateway")?;
+            if let Some(running) = gateway.running.take() {
+                running.kill().await?;
+            }
+            gateway.launch.faults = armed.take();
+            gateway.start().await?;
+            gateway.launch.faults = None;
+            counts.lead_to(cluster.targets().await?);
+            let since = Instant::now();
+            while counts.watch.longest_silence() >= SILENCE && since.elapsed() < BACK {
+                sleep(LOOK).await;
+            }
         }
         sleep(BETWEEN).await;
         Ok(())

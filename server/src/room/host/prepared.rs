@@ -166,7 +166,7 @@ impl Prepared {
         Ok((sets.calls, Place { sets: self.0.clone(), space }))
     }
 
-    /// Keeps a set, unless a later one is there; gives what is not needed, and whether it is the new one.
+    /// Keeps a set, unless a later one is there; gives what is not needed, and whether a later one is there.
     fn keep(&self, shard: ShardId, set: Set) -> (Option<Set>, bool) {
         let mut sets = self.0.lock();
         match sets.kept.get(&shard) {
@@ -267,9 +267,8 @@ pub(super) async fn prepare(host: &Arc<Host>, shard: ShardId, package: &Package)
         if begun.is_some() {
             (Some(set), Some((RefuseReason::NotServing, format!("shard {shard} is served here"))))
         } else {
-            let (unwanted, new) = host.prepared.keep(shard, set);
-            let later = new.then(|| (RefuseReason::NotStored, "a later package has come".to_owned()));
-            (unwanted, later)
+            let (unwanted, later) = host.prepared.keep(shard, set);
+            (unwanted, later.then(|| (RefuseReason::NotStored, "a later package has come".to_owned())))
         }
     };
     scrap(host, unwanted);

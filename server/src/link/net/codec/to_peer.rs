@@ -14,6 +14,9 @@ use crate::link::{
 
 /// Longest incarnation in a message, bytes; its own rule is stricter.
 const INCARNATION_BYTES: usize = 256;
+/// What a room takes in a package besides its id, bytes.
+const ROOM_COST: usize = 64;
+const _: () = assert!(PACKAGE_ROOMS * (limits::ROOM_ID_BYTES + ROOM_COST) < PEER_BYTES);
 /// Fields of every message: sender, where answers go, receiver.
 const HEAD: usize = 3;
 /// Fields that name an attempt.

@@ -24,7 +24,7 @@ pub(super) fn compare(inside: &Arc<Inside>, tasks: &Tasks) {
         let mut changes = Directory::changes(&inside.ownership);
         let mut warned = BTreeSet::new();
         loop {
-            changes.borrow_and_update();
+            changes.seen();
             say(&inside).await;
             look(&inside, &mut warned);
             tokio::select! {

@@ -17,7 +17,7 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 .PHONY: test
-test: deps format lint unit docs licences deploy client browser steps smoke ## Every check and every test
+test: deps format lint unit docs licences deploy client browser steps rewards smoke ## Every check and every test
 	@echo "all checks passed"
 
 .PHONY: deps
@@ -81,6 +81,11 @@ steps: ## A fault at some steps of a move, in real processes of a development bu
 	@$(STEP) demo cargo build $(ALL) --all-targets
 	@$(STEP) steps .ci/steps $(TARGET)/debug
 
+.PHONY: rewards
+rewards: ## Rewards while owners die at the worst moments, the store is restarted and the file changes, on both stores; then everything is audited
+	@$(STEP) build cargo build $(ALL) --all-targets
+	@$(STEP) rewards .ci/rewards $(TARGET)/debug
+
 .PHONY: release
 release: ## The optimised build of everything
 	@$(STEP) release cargo build $(ALL) --release --bins
@@ -90,10 +95,11 @@ smoke: release ## Twenty seconds of load on the optimised server, then a cluster
 	@$(STEP) smoke .ci/smoke $(TARGET)/release
 
 .PHONY: bench
-bench: ## Measure (quiet machine, ten minutes): a bare server beside ours, the store's commits, rooms and idleness
+bench: ## Measure (quiet machine, twelve minutes): a bare server beside ours, the store's commits, due work, rooms and idleness
 	cargo build $(ALL) --release --bins --examples
 	$(TARGET)/release/loadtest compare --server-bin $(TARGET)/release/demo --players 500 --rooms 10
 	$(TARGET)/release/examples/store_bench
+	$(TARGET)/release/examples/work_bench
 	loadtest/idle.sh $(TARGET)/release
 
 .PHONY: peers
@@ -106,7 +112,7 @@ soak: ## The simulation over many seeds (SEEDS=1000) and the model check in larg
 	cargo test $(ALL) --test model_check -- --ignored --nocapture deep
 
 .PHONY: chaos
-chaos: release ## Twenty kill -9 under load with the audit, faults in a cluster, in its deploys and at each step of a move, then two hundred bad clients (half an hour)
+chaos: release ## Twenty kill -9 under load with the audit, faults in a cluster, in its deploys and at each step of a move, rewards under faults, then two hundred bad clients (40 minutes)
 	$(TARGET)/release/loadtest --scenario kill --server-bin $(TARGET)/release/demo --kills 20 --players 60 --rooms 4 --duration 60s
 	$(TARGET)/release/loadtest --scenario takeover --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --nodes 3 --gateways 2 \
 	  --kills 2 --stops 1 --cuts 3 --outages 1 --input-rate 5
@@ -114,6 +120,8 @@ chaos: release ## Twenty kill -9 under load with the audit, faults in a cluster,
 	  --with-gateways --input-rate 5 --max-drops 0
 	$(TARGET)/release/loadtest --scenario rolling-deploy --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --deploys 3 \
 	  --kills 6 --outages 1 --restarts 1 --input-rate 5
+	$(TARGET)/release/loadtest --scenario rewards --server-bin $(TARGET)/release/demo --players 48 --rooms 8 --embedded --rounds 2
+	$(TARGET)/release/loadtest --scenario rewards --server-bin $(TARGET)/release/demo --players 48 --rooms 8 --nodes 3 --gateways 2 --rounds 2
 	$(TARGET)/release/loadtest --scenario store-faults --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --nodes 3 --gateways 2 --input-rate 5
 	cargo build $(ALL) --bins
 	$(TARGET)/debug/loadtest --scenario rolling-deploy --at-each-step all --server-bin $(TARGET)/debug/demo --players 24 --rooms 6 --input-rate 5

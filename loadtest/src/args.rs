@@ -41,6 +41,9 @@ pub(crate) enum Scenario {
     StoreFaults,
     /// Bots play on a cluster while every room node is replaced, one after another or two at once; then everything is audited.
     RollingDeploy,
+    /// Schedules and due work pay everybody, on one server or a cluster, while its owner dies at the worst moments, the store is restarted
+    /// and the file changes; then ledgers, completed work and the rooms' own books are compared.
+    Rewards,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -63,8 +66,8 @@ pub(crate) struct RunArgs {
     /// Rooms, named load-0, load-1, …; bots are spread evenly. Default: one per 50 bots.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rooms: Option<u32>,
-    /// Kind of the rooms. Default of rolling-deploy: drill, the arena with a local timer that checks itself; quarry has 2,000 entities besides.
-    #[arg(long, default_value = "arena", default_value_if("scenario", "rolling-deploy", "drill"))]
+    /// Kind of the rooms. Default of rolling-deploy and rewards: drill, the arena with a local timer that checks itself; quarry has 2,000 entities besides.
+    #[arg(long, default_value = "arena", default_value_ifs([("scenario", "rolling-deploy", "drill"), ("scenario", "rewards", "drill")]))]
     pub(crate) kind: String,
     /// Region of the rooms.
     #[arg(long, default_value = "local")]
@@ -152,7 +155,13 @@ pub(crate) struct RunArgs {
     /// What the store is (store-faults).
     #[arg(long, value_enum, default_value = "sentinel")]
     pub(crate) store: Kind,
-    /// How often each of the store's faults happens (store-faults).
+    /// One server on the embedded store, no cluster (rewards).
+    #[arg(long)]
+    pub(crate) embedded: bool,
+    /// For how long every fourth bot leaves its room, again and again (rewards).
+    #[arg(long, default_value = "4s", value_parser = duration)]
+    pub(crate) away: Duration,
+    /// How often each of the store's faults happens (store-faults), or the owner dies at each of its points (rewards).
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub(crate) rounds: u32,
     /// Seed of the bots' choices.

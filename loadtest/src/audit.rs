@@ -13,8 +13,13 @@ const TOLD: usize = 10;
 /// One line of a player's ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    id: String,
-    given: Option<BTreeMap<String, i64>>,
+    pub(crate) id: String,
+    pub(crate) given: Option<BTreeMap<String, i64>>,
+    /// What gave it, where the ledger says so.
+    pub(crate) source: Option<String>,
+    /// When it was due and when the ledger took it, µs since 1970.
+    due: Option<u64>,
+    at: Option<u64>,
 }
 
 /// A player's ledger.
@@ -37,7 +42,9 @@ pub(crate) fn ledger(output: &str, limit: usize) -> anyhow::Result<Ledger> {
     let line = |line: &Value| {
         let id = line["id"].as_str().or_else(|| line["identity"].as_str());
         let id = id.ok_or_else(|| anyhow::anyhow!("a line of the ledger has no identity: {line}"))?.to_owned();
-        Ok(Line { id, given: amounts(&line["given"]) })
+        let source = line["source"].as_str().map(str::to_owned);
+        let (due, at) = (line["scheduled_for"].as_u64(), line["at"].as_u64());
+        Ok(Line { id, given: amounts(&line["given"]), source, due, at })
     };
     let lines: Vec<Line> = list.iter().map(line).collect::<anyhow::Result<_>>()?;
     Ok(Ledger { cut: lines.len() >= limit, lines, balances: amounts(&value["balances"]) })
@@ -66,6 +73,8 @@ pub(crate) struct Audit {
     pub(crate) unread: u64,
     /// Occurrences of schedules left out between two that a player was given.
     pub(crate) skipped: u64,
+    /// Each player's ledger.
+    pub(crate) ledgers: BTreeMap<String, Ledger>,
     faults: BTreeMap<&'static str, Vec<String>>,
     /// The store may have forgotten what it acknowledged: what went with that is told, and no fault.
     forgets: bool,
@@ -80,7 +89,7 @@ impl Audit {
         Self { forgets, ..Self::default() }
     }
 
-    fn fault(&mut self, kind: &'static str, text: String) {
+    pub(crate) fn fault(&mut self, kind: &'static str, text: String) {
         self.faults.entry(kind).or_default().push(text);
     }
 
@@ -121,12 +130,21 @@ impl Audit {
         }
         let mut ids = BTreeSet::new();
         for line in ledger {
+            if line.due.zip(line.at).is_some_and(|(due, at)| at < due) {
+                self.fault("grants before they were due", format!("{player}: {line:?}"));
+            }
             if !ids.insert(&line.id) {
                 self.fault("grants doubled", format!("{player}: {} is in the ledger twice", line.id));
             }
         }
         let mut seen = BTreeSet::new();
+        // Grants of game code have no time that a player is shown: they are counted.
+        let mut of_game: BTreeMap<&str, usize> = BTreeMap::new();
         for granted in shown.iter().filter(|granted| granted.scheduled_for.is_some()) {
+            if granted.scheduled_for.is_none() {
+                *of_game.entry(granted.source.as_str()).or_default() += 1;
+                continue;
+            }
             if !seen.insert((&granted.source, granted.scheduled_for)) {
                 self.shown_again += 1;
             }
@@ -137,6 +155,12 @@ impl Audit {
                     self.fault("grants of another amount", format!("{player}: {granted:?}, the ledger has {given:?}"));
                 }
                 Some(_) => {}
+            }
+        }
+        for (source, shown) in of_game.into_iter().filter(|_| !*cut) {
+            let has = ledger.iter().filter(|line| line.source.as_deref() == Some(source)).count();
+            if shown > has {
+                self.fault("grants lost", format!("{player} was shown {shown} of {source}, the ledger has {has}"));
             }
         }
     }
@@ -165,6 +189,7 @@ impl Audit {
             "grants doubled",
             "grants of another amount",
             "balances that are not the sum",
+            "grants before they were due",
         ];
         for kind in kinds {
             let faults = self.faults.get(kind).map(Vec::as_slice).unwrap_or_default();
@@ -206,7 +231,12 @@ mod tests {
     use super::*;
 
     fn record(sent: u64, counted: Option<u64>, refused: u64) -> Record {
-        Record { index: 3, player: None, sent, all_saved: true, counted, refused, grants: Vec::new() }
+        let (grants, room, books) = (Vec::new(), 0, None);
+        Record { index: 3, player: None, sent, all_saved: true, counted, refused, grants, room, books, stayed: true }
+    }
+
+    fn line(id: &str) -> Line {
+        Line { id: id.to_owned(), given: None, source: None, due: None, at: None }
     }
 
     fn kinds(audit: &Audit) -> Vec<&'static str> {
@@ -261,7 +291,7 @@ mod tests {
 
     #[test]
     fn occurrences_that_are_left_out_are_counted() {
-        let line = |ms: u64| Line { id: format!("schedule/chest/{}/a/b/c/p", ms * 1000), given: None };
+        let line = |ms: u64| line(&format!("schedule/chest/{}/a/b/c/p", ms * 1000));
         let mut audit = Audit::default();
         audit.occurrences(&[2, 4, 6, 12, 14].map(|s| line(s * 1000)));
         assert_eq!(audit.skipped, 2);
@@ -270,7 +300,7 @@ mod tests {
     #[test]
     fn ledgers_are_read_as_list_or_object() {
         let read = ledger(r#"[{"identity":"x"}]"#, 9).expect("readable");
-        assert_eq!(read.lines, [Line { id: "x".to_owned(), given: None }]);
+        assert_eq!(read.lines, [line("x")]);
         assert!(ledger("{}", 9).is_err() && ledger(r#"[{"at":1}]"#, 9).is_err());
     }
 

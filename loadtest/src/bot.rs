@@ -12,7 +12,7 @@ use tenure_shared::{
     codes::CloseCode,
     wire::{ClientMessage, Granted},
 };
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{sleep, sleep_until};
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::{
@@ -22,6 +22,7 @@ use crate::{
 };
 
 pub(crate) mod inputs;
+mod leaving;
 mod moving;
 pub(crate) mod names;
 pub(crate) mod noted;
@@ -30,7 +31,9 @@ pub(crate) mod state;
 pub(crate) mod watch;
 
 use inputs::Inputs;
+use leaving::{close, leave, send};
 use moving::{LINGER, Opening, leave_behind};
+use noted::Books;
 pub(crate) use plan::{Phase, Plan, Worker};
 use state::State;
 
@@ -40,8 +43,8 @@ const IDLE: Duration = Duration::from_millis(200);
 const LOGIN_TIME: Duration = Duration::from_secs(15);
 /// First and longest wait before a new connection; the wait is drawn from the whole range (full jitter).
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
-/// Time for leaving in good order.
-const LEAVE_TIME: Duration = Duration::from_secs(3);
+/// Time in which a bot that came back is shown what it missed.
+const SHOWN: Duration = Duration::from_secs(1);
 /// An input sent later than this after its planned time counts as late.
 const LATE: Duration = Duration::from_millis(10);
 
@@ -73,6 +76,12 @@ pub(crate) struct Record {
     /// Inputs that the room refused.
     pub(crate) refused: u64,
     pub(crate) grants: Vec<Granted>,
+    /// Number of its room.
+    pub(crate) room: u32,
+    /// What the room paid, as it said last.
+    pub(crate) books: Option<Books>,
+    /// It never left its room.
+    pub(crate) stayed: bool,
 }
 
 pub(crate) struct Bot {
@@ -86,18 +95,38 @@ pub(crate) struct Bot {
     /// The count of inputs was asked for.
     asked: bool,
     settled: bool,
+    /// When it leaves its room for a while.
+    leaves: Option<Instant>,
+    /// It said that it leaves, and comes back.
+    leaving: bool,
+    /// When it took its seat on this connection.
+    seated: Instant,
 }
 
 impl Bot {
     pub(crate) fn new(plan: Arc<Plan>, worker: Arc<Worker>, index: u32) -> Self {
         let mut rng = StdRng::seed_from_u64(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(index));
         let offset = plan.input_period.map_or(Duration::ZERO, |period| period.mul_f64(rng.random_range(0.0..1.0)));
-        let inputs = Inputs::new(plan.input_period, offset, Instant::now());
+        // Who leaves gets another seat each time, and an input that he sent last would have nobody to count it.
+        let period = plan.input_period.filter(|_| plan.away(index).is_none());
+        let inputs = Inputs::new(period, offset, Instant::now());
         let room = format!("load-{}", index % plan.rooms);
         let wanted = (plan.kind.clone(), plan.region.clone(), room);
         let mut state = State::new(wanted, inputs, index < plan.rooms, plan.audit.then(|| plan.watch.of(index)));
         state.noted.room = index % plan.rooms;
-        Self { plan, worker, index, rng, state, attempt: 0, asked: false, settled: false }
+        Self {
+            plan,
+            worker,
+            index,
+            rng,
+            state,
+            attempt: 0,
+            asked: false,
+            settled: false,
+            leaves: None,
+            leaving: false,
+            seated: Instant::now(),
+        }
     }
 
     /// Plays until the phase says leave or there is no place.
@@ -120,6 +149,11 @@ impl Bot {
             self.attempt = if played { 0 } else { self.attempt + 1 };
             let attempt = self.attempt;
             let wait = match end {
+                End::Left if self.leaving && !leaving => {
+                    self.state.left();
+                    (self.leaves, self.leaving) = (None, false);
+                    self.plan.away(self.index).unwrap_or_default()
+                }
                 End::Left => break,
                 End::Fatal(text) => {
                     // The first one is told; others say the same.
@@ -153,6 +187,9 @@ impl Bot {
             counted: self.state.input_count,
             refused: self.state.refused,
             grants: self.state.grants,
+            room: self.state.noted.room,
+            books: self.state.noted.books,
+            stayed: self.plan.away(self.index).is_none(),
         }
     }
 
@@ -186,7 +223,7 @@ impl Bot {
             Err(cause) => return End::Lost(cause),
         };
         self.worker.shard.lock().counters.connects += 1;
-        self.asked = false;
+        (self.asked, self.leaving) = (false, false);
         let hello = self.state.hello(Instant::now());
         if let Err(error) = socket.send(Message::binary(hello)).await {
             return End::Lost(net::from_ws(&error));
@@ -229,6 +266,7 @@ impl Bot {
                         farewell = None;
                         leave_behind(old.take());
                     }
+                    self.go_away(&mut socket, now).await?;
                     self.send_inputs(&mut socket, now).await?;
                     let wake = self.state.inputs.wake(now, IDLE);
                     timer.as_mut().reset(self.state.moving.map_or(wake, |when| wake.min(when)).max(now).into());
@@ -268,6 +306,7 @@ impl Bot {
                         send(&mut socket, std::mem::take(&mut out)).await?;
                     }
                     if waiting && self.state.playing {
+                        self.seated = now;
                         farewell = old.as_ref().map(|_| now + LINGER);
                         timer.as_mut().reset(now.into());
                     }
@@ -309,6 +348,9 @@ impl Bot {
         if self.settled || !self.state.playing || !self.state.inputs.all_saved() {
             return Ok(());
         }
+        if self.plan.away(self.index).is_some() && self.seated.elapsed() < SHOWN {
+            return Ok(());
+        }
         if !self.asked {
             self.asked = true;
             if self.plan.audit {
@@ -322,29 +364,4 @@ impl Bot {
         }
         Ok(())
     }
-}
-
-async fn send(socket: &mut Socket, bytes: Vec<u8>) -> Result<(), End> {
-    socket.send(Message::binary(bytes)).await.map_err(|error| End::Lost(net::from_ws(&error)))
-}
-
-/// Gives the seat up and closes.
-async fn leave(socket: &mut Socket, playing: bool) -> End {
-    if playing {
-        let goodbye = send(socket, state::encoded(&ClientMessage::Leave { id: 2 }));
-        // Who leaves does not wait for a server that takes nothing any more.
-        let _sent = timeout(LEAVE_TIME, goodbye).await;
-    }
-    close(socket).await;
-    End::Left
-}
-
-/// Closes and waits a while for the server to agree.
-async fn close(socket: &mut Socket) {
-    let closing = async {
-        if socket.close(None).await.is_ok() {
-            while let Some(Ok(_)) = socket.next().await {}
-        }
-    };
-    let _agreed = timeout(LEAVE_TIME, closing).await;
 }

@@ -21,7 +21,7 @@ const READY_TIME: Duration = Duration::from_secs(60);
 const STOP_TIME: Duration = Duration::from_secs(40);
 
 /// The environment variable that arms fault points.
-const FAULTS: &str = "TENURE_FAULT";
+pub(crate) const FAULTS: &str = "TENURE_FAULT";
 
 /// How to start a server.
 #[derive(Clone, Debug)]
@@ -83,6 +83,14 @@ impl Launch {
     /// # Errors
     /// When it cannot be started, ends, or is not ready in time; the text has the end of its output.
     pub(crate) async fn start(&self) -> anyhow::Result<Running> {
+        self.start_armed().await?.context("the server came to its fault point before it was ready")
+    }
+
+    /// The same; `None` when it came to its fault point, and died there, before it was ready.
+    ///
+    /// # Errors
+    /// As [`Launch::start`].
+    pub(crate) async fn start_armed(&self) -> anyhow::Result<Option<Running>> {
         if let Err(error) = std::fs::remove_file(&self.ready_file)
             && error.kind() != std::io::ErrorKind::NotFound
         {
@@ -97,6 +105,9 @@ impl Launch {
         let begin = Instant::now();
         loop {
             if let Some(status) = running.child.try_wait()? {
+                if self.faults.is_some() && status.code().is_none() {
+                    return Ok(None);
+                }
                 anyhow::bail!("the server ended ({status}) before it was ready: {}", self.last_words());
             }
             // A file that is half written is read again.
@@ -108,7 +119,7 @@ impl Launch {
                 let address = |key: &str| file[key].as_str().and_then(|text| text.rsplit('/').next()?.parse().ok());
                 (running.link, running.admin) = (address("link"), address("admin"));
                 running.pid = running.pid.or(file["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()));
-                return Ok(running);
+                return Ok(Some(running));
             }
             anyhow::ensure!(begin.elapsed() < READY_TIME, "the server was not ready in time: {}", self.last_words());
             sleep(Duration::from_millis(20)).await;
@@ -172,6 +183,17 @@ impl Running {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()?)).ok()?;
         // Behind the name, which may have any character in it.
         stat.rsplit_once(')')?.1.trim_start().chars().next()
+    }
+
+    /// Waits until it dies of itself; whether it did so in time.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) async fn died(&mut self, limit: Duration) -> anyhow::Result<bool> {
+        match timeout(limit, self.child.wait()).await {
+            Ok(status) => Ok(status?.code().is_none()),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Stops it where it stands (SIGSTOP), or lets it go on (SIGCONT).

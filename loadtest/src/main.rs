@@ -51,6 +51,7 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<u8> {
             Scenario::Kill => scenario::kill::run(&cli.run).await,
             Scenario::Takeover => scenario::takeover::run(&cli.run).await,
             Scenario::StoreFaults => scenario::store_faults::run(&cli.run).await,
+            Scenario::Rewards => scenario::rewards::run(&cli.run).await,
             Scenario::RollingDeploy => scenario::rolling_deploy::run(&cli.run).await,
         },
     }

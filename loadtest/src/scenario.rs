@@ -4,6 +4,7 @@ pub(crate) mod bad_clients;
 pub(crate) mod compare;
 pub(crate) mod kill;
 mod on_cluster;
+pub(crate) mod rewards;
 pub(crate) mod rolling_deploy;
 pub(crate) mod store_faults;
 pub(crate) mod takeover;

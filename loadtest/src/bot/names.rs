@@ -12,6 +12,8 @@ const INPUTS: &str = "inputs";
 
 /// Name of the message that a room sends each time its local timer fires.
 const BEAT: &str = "beat";
+/// Name of the message with a room's own count of what it paid.
+const BOOKS: &str = "books";
 
 /// Which part of a steer a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub(crate) struct Names {
     pub(crate) inputs: Option<u16>,
     /// Number of the message that a room's beat sends, if it has one.
     pub(crate) beat: Option<u16>,
+    /// Number of the message with the room's books, if it keeps some.
+    pub(crate) books: Option<u16>,
 }
 
 impl Names {
@@ -59,7 +63,8 @@ impl Names {
         };
         let number = |space, name| find(space, name).map(|row| row.number);
         let (inputs, beat) = (number(Space::Component, INPUTS), number(Space::Event, BEAT));
-        Ok(Self { steer: steer.number, fields, inputs, beat })
+        let books = number(Space::Event, BOOKS);
+        Ok(Self { steer: steer.number, fields, inputs, beat, books })
     }
 
     /// A steer's payload.

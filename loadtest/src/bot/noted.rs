@@ -4,13 +4,24 @@ use std::time::{Duration, Instant};
 
 use tenure_shared::{
     Term,
-    msgpack::{Bounds, Reader},
+    msgpack::{Bounds, Error, Reader},
 };
 
 use crate::stats::{Stats, Switch};
 
 /// Most changes of owners that one thread of bots keeps; further ones are counted.
 const SWITCHES: usize = 200_000;
+
+/// What a room has paid, by its own count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Books {
+    /// Occurrences of schedules, and the sum of the instants at which they were due, ms.
+    pub(crate) occurrences: u64,
+    pub(crate) due: u64,
+    /// Due work of its game, and the sum of its numbers.
+    pub(crate) works: u64,
+    pub(crate) numbers: u64,
+}
 
 /// What was seen so far.
 #[derive(Debug, Default)]
@@ -23,6 +34,8 @@ pub(crate) struct Noted {
     beat: Option<u64>,
     /// Beats at a wrong tick that the room itself has found.
     wrong: u64,
+    /// As the room said last.
+    pub(crate) books: Option<Books>,
 }
 
 impl Noted {
@@ -40,6 +53,25 @@ impl Noted {
         self.beat = None;
         if stats.rollbacks.len() < SWITCHES {
             stats.rollbacks.insert((self.room, term.0));
+        }
+    }
+
+    /// The seat was given up: what the room does until the next one is not seen.
+    pub(crate) fn left(&mut self) {
+        self.beat = None;
+    }
+
+    /// The room's books: four numbers.
+    pub(crate) fn books(&mut self, payload: &[u8], stats: &mut Stats) {
+        let mut reader = Reader::new(payload);
+        let mut read = || {
+            reader.array(&Bounds::SERVER)?;
+            let (occurrences, due) = (reader.u53()?, reader.u53()?);
+            Ok::<_, Error>(Books { occurrences, due, works: reader.u53()?, numbers: reader.u53()? })
+        };
+        match read() {
+            Ok(books) => self.books = Some(books),
+            Err(_) => stats.counters.malformed += 1,
         }
     }
 

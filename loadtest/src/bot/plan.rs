@@ -13,6 +13,9 @@ use tokio::sync::Semaphore;
 use super::watch::Watch;
 use crate::{net::Target, stats::Shard};
 
+/// Of so many bots of a room one goes away and comes back.
+const AWAY_OF: u32 = 4;
+
 /// What all bots do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -38,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) audit: bool,
     pub(crate) watch: Arc<Watch>,
     pub(crate) seed: u64,
+    /// For how long every fourth bot is away, again and again.
+    away: Option<Duration>,
     phase: AtomicU8,
     /// Bots whose inputs are all saved and counted.
     pub(crate) settled: AtomicU32,
@@ -56,10 +61,17 @@ impl Plan {
             audit,
             watch: Watch::new(args.players, args.room_count()),
             seed: args.seed,
+            away: (args.scenario == crate::args::Scenario::Rewards).then_some(args.away),
             phase: AtomicU8::new(Phase::Play as u8),
             settled: AtomicU32::new(0),
             fatal: OnceLock::new(),
         }
+    }
+
+    /// For how long this bot leaves its room, again and again; `None`: it stays.
+    pub(crate) fn away(&self, bot: u32) -> Option<Duration> {
+        // Of each room some stay.
+        self.away.filter(|_| bot / self.rooms % AWAY_OF == AWAY_OF - 1)
     }
 
     /// The gateway of bot `nth`, counted round; `None` if there is none.

@@ -117,6 +117,13 @@ impl State {
         self.playing = false;
     }
 
+    /// The seat was given up; the next connection joins anew, which is no loss.
+    pub(crate) fn left(&mut self) {
+        self.noted.left();
+        self.audit.iter().for_each(Watched::away);
+        (self.seat, self.dropped) = (None, None);
+    }
+
     /// The seat is gone; the next connection joins anew.
     pub(crate) fn lose_seat(&mut self) {
         self.seat = None;
@@ -215,11 +222,11 @@ impl State {
                 count(&mut stats.refusals, code);
             }
             ServerMessage::Left { .. } => return Err(End::Left),
-            ServerMessage::Message { kind, payload } => {
-                if self.seat.as_ref().is_some_and(|seat| seat.names.beat == Some(kind)) {
-                    self.noted.beat(payload, stats);
-                }
-            }
+            ServerMessage::Message { kind, payload } => match self.seat.as_ref().map(|seat| seat.names.clone()) {
+                Some(names) if names.beat == Some(kind) => self.noted.beat(payload, stats),
+                Some(names) if names.books == Some(kind) => self.noted.books(payload, stats),
+                _ => {}
+            },
             ServerMessage::Reply { .. } | ServerMessage::Pong { .. } => {}
         }
         Ok(())

@@ -63,6 +63,13 @@ impl Watched {
         }
     }
 
+    /// It left its room: it hears nothing by its own will.
+    pub(crate) fn away(&self) {
+        if let Some(heard) = self.watch.heard.get(self.bot) {
+            heard.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Whether another bot of the room was sent something else for this term and tick: then two owners had one term (H2), or one tick was
     /// computed twice.
     pub(crate) fn differs(&self, at: (Term, Tick), body: &[u8]) -> bool {

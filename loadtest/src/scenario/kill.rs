@@ -130,7 +130,9 @@ pub(super) async fn check_ledgers(launch: &Launch, records: &[Record], audit: &m
             output = verb(launch, &words).await?;
         }
         anyhow::ensure!(output.0 == Some(0), "ledger show {player}: {}", output.1);
-        audit.grants(player.as_str(), &record.grants, &audit::ledger(&output.1, LINES)?);
+        let ledger = audit::ledger(&output.1, LINES)?;
+        audit.grants(player.as_str(), &record.grants, &ledger);
+        audit.ledgers.insert(player.to_string(), ledger);
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tenure::prelude::*;
 
-use super::parts::Pos;
+use super::{books, parts::Pos};
 
 /// Stones of a quarry.
 const STONES: u16 = 2_000;
@@ -40,6 +40,7 @@ pub(crate) fn beats(room: &mut RoomBuilder) {
     room.event::<Beat>("beat");
     room.timer("beat", beat);
     room.startup(first_beat);
+    books::keep(room);
 }
 
 /// 2,000 entities that lie about.

@@ -3,6 +3,7 @@
 #![allow(elided_lifetimes_in_paths, clippy::needless_pass_by_value, reason = "systems read better so")]
 
 mod board;
+mod books;
 pub(crate) mod chat;
 mod chest;
 mod coins;

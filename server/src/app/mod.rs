@@ -9,6 +9,7 @@ mod ports;
 mod proof;
 mod reload;
 mod run;
+mod schedules;
 mod server;
 mod settings;
 mod source;

@@ -42,6 +42,7 @@ async fn read(inside: &Inside) -> Result<ReloadReport, ReloadError> {
     let book = book.map_err(|error| error.to_string()).flatten().map_err(ReloadError::Mistakes)?;
     let diff = inside.book.replace(book);
     say_hash(&inside.book);
+    super::schedules::say(inside).await;
     Ok(ReloadReport::new(file, &inside.book.current(), &diff))
 }
 

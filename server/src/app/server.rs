@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::{
     App, address, daemons, peers,
     ports::Ports,
-    proof, reload, run, settings,
+    proof, reload, run, schedules, settings,
     source::{self, NodeSource},
 };
 use crate::{
@@ -272,6 +272,7 @@ impl Server {
         source::watch_moves(&inside, tasks);
         reload::say_hash(&inside.book);
         reload::count(&inside, tasks);
+        schedules::compare(&inside, tasks);
         let links = settings::links(&inside, &rng, tasks);
         if let (Some(listener), Some(host)) = (ports.link, &host) {
             let inbox = Some(peers::start(&inside, host, own.clone(), &later, links.clone(), tasks));

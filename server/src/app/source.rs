@@ -162,6 +162,7 @@ fn member_report(member: &Member, me: Option<&IncarnationId>, now: Wall) -> Memb
         link: info.link.clone(),
         public_url: info.public_url.clone(),
         zone_data: info.zone_data.clone(),
+        schedules: member.schedules.clone(),
         beats: member.beats,
         lease_left_ms: micros(member.lease_until).saturating_sub(micros(now)) / 1_000,
         shards: 0,

@@ -153,6 +153,15 @@ pub enum LedgerCommand {
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(0..=1_000))]
         limit: u16,
     },
+    /// Prove ledgers: each grant once, nothing too early, balances are the sum of the lines, each reward of an occurrence that its room completed.
+    Check {
+        /// The players' ids.
+        #[arg(required = true)]
+        players: Vec<String>,
+        /// Print everything as JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// `work …`.
@@ -163,6 +172,19 @@ pub enum WorkCommand {
         /// Parked work alone.
         #[arg(long)]
         parked: bool,
+        /// Print everything as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Completed work, oldest first: which occurrences were decided in which room, and when. Goes back as far as the store's log, the last
+    /// thousand of each shard.
+    Done {
+        /// Only of this room.
+        #[arg(long)]
+        room: Option<String>,
+        /// Only of this job, or `schedule/<id>`.
+        #[arg(long)]
+        job: Option<String>,
         /// Print everything as JSON.
         #[arg(long)]
         json: bool,
@@ -203,16 +225,19 @@ pub enum ScheduleCommand {
         #[arg(long)]
         json: bool,
     },
-    /// The next occurrences of each schedule of a file.
+    /// What is due next, of all schedules of a file together; with --until, everything in that time.
     Next {
         /// The file.
         file: PathBuf,
-        /// Occurrences of each schedule.
+        /// Rows; with --until, of each schedule: what is beyond them is counted.
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1_000))]
         count: u16,
         /// After this time, like `2027-03-28T00:00:00Z`; now when absent.
         #[arg(long, value_name = "TIME")]
         from: Option<String>,
+        /// Before this time, or so long after --from, like `7d`.
+        #[arg(long, value_name = "TIME")]
+        until: Option<String>,
         /// Only this schedule.
         #[arg(long, value_name = "ID")]
         id: Option<String>,

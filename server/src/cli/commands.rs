@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
-use tenure_shared::PlayerId;
+use tenure_shared::{PlayerId, RoomId};
 
 use super::{
     Cli, Command, Common, ConfigCommand, Exit, HistoryCommand, LedgerCommand, Outcome, WorkCommand,
@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     config::Config,
-    ops::{self, ClusterReport, HistoryReport, LedgerReport, ReloadReport, ReportError, StatusReport, WorkReport},
+    ops::{
+        self, ClusterReport, DoneReport, HistoryReport, LedgerCheck, LedgerReport, ReloadReport, ReportError,
+        StatusReport, WorkReport,
+    },
     runtime::Clock,
     store::Store,
 };
@@ -37,8 +40,15 @@ pub fn run(cli: &Cli) -> Option<Outcome> {
         Command::Ledger(LedgerCommand::Show { player, json, limit }) => {
             with_config(common, |config| ledger_show(&Desk { common, config }, player, *limit, *json))
         }
+        Command::Ledger(LedgerCommand::Check { players, json }) => {
+            with_config(common, |config| ledger_check(&Desk { common, config }, players, *json))
+        }
         Command::Work(WorkCommand::List { parked, json }) => {
             with_config(common, |config| work_list(&Desk { common, config }, *parked, *json))
+        }
+        Command::Work(WorkCommand::Done { room, job, json }) => {
+            let wanted = (room.as_deref(), job.as_deref());
+            with_config(common, |config| work_done(&Desk { common, config }, wanted, *json))
         }
         Command::Work(WorkCommand::Retry { room, job, key }) => {
             with_config(common, |config| work_retry(common, config, [room, job, key]))
@@ -138,6 +148,23 @@ fn ledger_show(desk: &Desk<'_>, player: &str, limit: u16, json: bool) -> Outcome
     }
 }
 
+fn ledger_check(desk: &Desk<'_>, players: &[String], json: bool) -> Outcome {
+    let mut checks = Vec::with_capacity(players.len());
+    for player in players {
+        let id = match PlayerId::new(player) {
+            Ok(id) => id,
+            Err(mistake) => return Outcome::could_not_run(mistake),
+        };
+        let (target, shards) = (format!("/admin/ledger/check?player={}", encode(player)), desk.config.shards.count);
+        match desk.report(&target, |store| async move { Ok(ops::check_ledger(&store, shards, &id).await?) }) {
+            Ok(check) => checks.push(check),
+            Err(text) => return Outcome::could_not_run(text),
+        }
+    }
+    let good = checks.iter().all(|check: &LedgerCheck| check.problems.is_empty());
+    present(&checks, if good { Exit::Good } else { Exit::Problem }, json, |checks| show::ledger_checks(checks))
+}
+
 fn work_list(desk: &Desk<'_>, parked: bool, json: bool) -> Outcome {
     let shards = desk.config.shards.count;
     let target = format!("/admin/work?parked={parked}");
@@ -146,6 +173,20 @@ fn work_list(desk: &Desk<'_>, parked: bool, json: bool) -> Outcome {
             let any = report.items.iter().any(|item| item.parked.is_some());
             present::<WorkReport>(&report, if any { Exit::Problem } else { Exit::Good }, json, show::work)
         }
+        Err(text) => Outcome::could_not_run(text),
+    }
+}
+
+fn work_done(desk: &Desk<'_>, (room, job): (Option<&str>, Option<&str>), json: bool) -> Outcome {
+    let id = match room.map(RoomId::new).transpose() {
+        Ok(id) => id,
+        Err(mistake) => return Outcome::could_not_run(mistake),
+    };
+    let words = [("room", room), ("job", job)].into_iter().filter_map(|(key, word)| Some((key, word?)));
+    let words: Vec<String> = words.map(|(key, word)| format!("{key}={}", encode(word))).collect();
+    let (target, shards) = (format!("/admin/work/done?{}", words.join("&")), desk.config.shards.count);
+    match desk.report(&target, |store| async move { ops::list_done(&store, shards, id.as_ref(), job).await }) {
+        Ok(report) => present::<DoneReport>(&report, Exit::Good, json, show::done),
         Err(text) => Outcome::could_not_run(text),
     }
 }

@@ -24,16 +24,22 @@ pub(super) fn run(common: &Common, command: &ScheduleCommand) -> Outcome {
             let lines = preview::report(book, now);
             Outcome::new(Exit::Good, lines.join("\n"))
         }),
-        ScheduleCommand::Next { file, count, from, id } => {
+        ScheduleCommand::Next { file, count, from, until, id } => {
             let Some(from) = from.as_deref().map_or(Some(now), moment) else {
                 return Outcome::could_not_run("--from is a time like 2027-03-28T00:00:00Z");
             };
-            with_book(&config, file, |book| next(book, id.as_deref(), from, usize::from(*count)))
+            let until = until.as_deref().map(|text| end(text, from));
+            if until == Some(None) {
+                return Outcome::could_not_run(
+                    "--until is a later time like 2027-04-04T00:00:00Z, or a length of time like 7d",
+                );
+            }
+            with_book(&config, file, |book| next(book, id.as_deref(), (from, until.flatten()), usize::from(*count)))
         }
     }
 }
 
-fn next(book: &RewardBook, id: Option<&str>, from: Wall, count: usize) -> Outcome {
+fn next(book: &RewardBook, id: Option<&str>, (from, until): (Wall, Option<Wall>), count: usize) -> Outcome {
     if let Some(id) = id
         && book.get(id).is_none()
     {
@@ -41,9 +47,26 @@ fn next(book: &RewardBook, id: Option<&str>, from: Wall, count: usize) -> Outcom
         let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         return Outcome::could_not_run(format!("no schedule {id:?} in this file{hint}"));
     }
-    let rows: Vec<String> = preview::next(book, id, from, count).iter().map(ToString::to_string).collect();
-    let none = "nothing is due after that".to_owned();
-    Outcome::new(Exit::Good, if rows.is_empty() { none } else { rows.join("\n") })
+    let found = match until {
+        Some(until) => preview::within(book, id, (from, until), count),
+        None => preview::Within { rows: preview::next(book, id, from, count), ..preview::Within::default() },
+    };
+    let mut lines: Vec<String> = found.rows.iter().map(ToString::to_string).collect();
+    lines.extend(found.more.iter().map(|(id, more, cut)| {
+        let at_least = if *cut { "at least " } else { "" };
+        format!("{id}: {at_least}{more} more in that time")
+    }));
+    if lines.is_empty() {
+        lines
+            .push(if until.is_some() { "nothing is due in that time" } else { "nothing is due after that" }.to_owned());
+    }
+    Outcome::new(Exit::Good, lines.join("\n"))
+}
+
+/// A time, or a length of time after `from`; `None` if it is neither, or not later.
+fn end(text: &str, from: Wall) -> Option<Wall> {
+    let length = || crate::config::parse_duration(text).map(|length| from.plus(length));
+    moment(text).or_else(length).filter(|until| *until > from)
 }
 
 fn with_book(config: &Config, file: &Path, run: impl FnOnce(&RewardBook) -> Outcome) -> Outcome {

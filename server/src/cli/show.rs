@@ -3,7 +3,11 @@
 use std::fmt::Write as _;
 
 use crate::{
-    ops::{ClusterReport, HistoryReport, LedgerReport, ReloadReport, RoomReport, StatusReport, WorkReport},
+    ops::{
+        ClusterReport, DoneReport, HistoryReport, LedgerCheck, LedgerReport, ReloadReport, RoomReport, StatusReport,
+        WorkReport,
+    },
+    runtime::Wall,
     timers::preview::utc_text as time,
 };
 
@@ -80,6 +84,12 @@ pub(crate) fn cluster(report: &ClusterReport) -> String {
     if zones.len() > 1 {
         line!(out, "! members differ in time-zone data: {}", zones.join(", "));
     }
+    let files = report.schedules();
+    if files.len() > 1 {
+        for (hash, nodes) in files {
+            line!(out, "! nodes run different files of schedules: {} runs hash {hash}", nodes.join(", "));
+        }
+    }
     out
 }
 
@@ -128,6 +138,29 @@ pub(super) fn ledger(report: &LedgerReport) -> String {
     out
 }
 
+pub(super) fn ledger_checks(checks: &[LedgerCheck]) -> String {
+    let mut out = String::new();
+    for check in checks {
+        for problem in &check.problems {
+            line!(out, "{}: {problem}", check.player);
+        }
+        let LedgerCheck { player, lines, decided, before_log, cut, problems } = check;
+        let sums = if *cut { "there are older lines: balances were not compared" } else { "balances are their sum" };
+        let sums = if problems.is_empty() || *cut { format!("; {sums}") } else { String::new() };
+        let older = if *before_log > 0 {
+            format!(", {before_log} older than the log of completed work")
+        } else {
+            String::new()
+        };
+        line!(
+            out,
+            "{player}: {lines} lines, {decided} of completed occurrences{older}{sums}; {} problems",
+            problems.len()
+        );
+    }
+    out
+}
+
 pub(super) fn work(report: &WorkReport) -> String {
     let mut out = String::new();
     for item in &report.items {
@@ -143,6 +176,21 @@ pub(super) fn work(report: &WorkReport) -> String {
     }
     let parked = report.items.iter().filter(|item| item.parked.is_some()).count();
     line!(out, "{} items, {parked} parked", report.items.len() as u64 + report.more);
+    out
+}
+
+pub(super) fn done(report: &DoneReport) -> String {
+    let mut out = String::new();
+    for done in &report.items {
+        let due = done.key.parse().ok().filter(|_| done.job.starts_with("schedule/")).map(Wall);
+        let due = due.map_or_else(|| done.key.clone(), |due| format!("{} due {}", done.key, time(due)));
+        line!(out, "{}  {}  {}  {due}", time(done.at), done.room, done.job);
+    }
+    let cut = match report.cut {
+        0 => String::new(),
+        cut => format!("; of {cut} shards the log does not go back to the beginning"),
+    };
+    line!(out, "{} items were completed{cut}", report.items.len());
     out
 }
 

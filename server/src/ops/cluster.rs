@@ -34,6 +34,9 @@ pub struct MemberReport {
     pub public_url: String,
     /// Version of its time-zone data: members that differ may compute other times for one schedule.
     pub zone_data: String,
+    /// Hash of the file of schedules that it runs; empty before it has said so.
+    #[serde(default)]
+    pub schedules: String,
     /// Heartbeats so far.
     pub beats: u64,
     /// How much of its lease is left by the store's clock, milliseconds; negative: it has lapsed.
@@ -95,6 +98,16 @@ pub struct ClusterReport {
 }
 
 impl ClusterReport {
+    /// The room nodes by the hash of the file of schedules that they run. More than one is a thing to mend, or a deploy under way.
+    pub fn schedules(&self) -> BTreeMap<&str, Vec<&str>> {
+        let mut files: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let rooms = self.members.iter().filter(|member| member.roles.iter().any(|role| role == "room"));
+        for member in rooms.filter(|member| !member.schedules.is_empty()) {
+            files.entry(&member.schedules).or_default().push(&member.node);
+        }
+        files
+    }
+
     /// Counts shards per member and finds those that no member holds.
     #[must_use]
     pub fn counted(mut self) -> Self {
@@ -187,6 +200,7 @@ mod tests {
             link: String::new(),
             public_url: String::new(),
             zone_data: String::new(),
+            schedules: String::new(),
             beats: 0,
             lease_left_ms: 0,
             shards: 0,

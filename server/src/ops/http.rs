@@ -9,7 +9,7 @@ use tenure_shared::{PlayerId, RoomId};
 use super::{
     ReloadError, ReportError,
     access::{self, Refusal},
-    check_history, list_work, retry_work,
+    check_history, check_ledger, list_done, list_work, retry_work,
     server::Shared,
     show_ledger,
 };
@@ -50,7 +50,9 @@ pub(super) async fn answer(shared: &Shared, request: &Request<Incoming>) -> Answ
         "/admin/state",
         "/status",
         "/admin/ledger",
+        "/admin/ledger/check",
         "/admin/work",
+        "/admin/work/done",
         "/admin/history",
         "/admin/cluster",
     ];
@@ -64,10 +66,18 @@ pub(super) async fn answer(shared: &Shared, request: &Request<Incoming>) -> Answ
         }
         (true, "/admin/cluster") => json(StatusCode::OK, &shared.source.cluster()),
         (true, "/admin/ledger") => ledger(shared, &query).await,
+        (true, "/admin/ledger/check") => match player(&query) {
+            Ok(player) => {
+                let check = check_ledger(shared.source.store(), shared.source.shards(), &player).await;
+                report(check.map_err(ReportError::from))
+            }
+            Err(answer) => *answer,
+        },
         (true, "/admin/work") => {
             let parked_only = query.get("parked").as_deref() == Some("true");
             report(list_work(shared.source.store(), shared.source.shards(), parked_only).await)
         }
+        (true, "/admin/work/done") => done(shared, &query).await,
         (true, "/admin/history") => {
             report(check_history(shared.source.store(), shared.source.shards()).await.map_err(ReportError::from))
         }
@@ -86,10 +96,15 @@ pub(super) async fn answer(shared: &Shared, request: &Request<Incoming>) -> Answ
     }
 }
 
+fn player(query: &Query<'_>) -> Result<PlayerId, Box<Answer>> {
+    PlayerId::new(&query.get("player").unwrap_or_default())
+        .map_err(|mistake| Box::new(error(StatusCode::BAD_REQUEST, &format!("?player=: {mistake}"))))
+}
+
 async fn ledger(shared: &Shared, query: &Query<'_>) -> Answer {
-    let player = match PlayerId::new(&query.get("player").unwrap_or_default()) {
+    let player = match player(query) {
         Ok(player) => player,
-        Err(mistake) => return error(StatusCode::BAD_REQUEST, &format!("?player=: {mistake}")),
+        Err(answer) => return *answer,
     };
     let limit = match query.get("limit").map(|text| text.parse()) {
         None => LINES,
@@ -97,6 +112,15 @@ async fn ledger(shared: &Shared, query: &Query<'_>) -> Answer {
         Some(Err(_)) => return error(StatusCode::BAD_REQUEST, "?limit= is a number of lines"),
     };
     report(show_ledger(shared.source.store(), &player, limit).await.map_err(ReportError::from))
+}
+
+async fn done(shared: &Shared, query: &Query<'_>) -> Answer {
+    let room = match query.get("room").map(|room| RoomId::new(&room)).transpose() {
+        Ok(room) => room,
+        Err(mistake) => return error(StatusCode::BAD_REQUEST, &format!("?room=: {mistake}")),
+    };
+    let job = query.get("job");
+    report(list_done(shared.source.store(), shared.source.shards(), room.as_ref(), job.as_deref()).await)
 }
 
 async fn retry(shared: &Shared, query: &Query<'_>) -> Answer {

@@ -16,11 +16,11 @@ mod work;
 
 pub use cluster::{ClusterReport, MOVES_KEPT, MemberReport, MoveReport, Moves, OwnerReport};
 pub use history::{HistoryReport, check_history};
-pub use ledger::{LedgerLine, LedgerReport, show_ledger};
+pub use ledger::{LedgerCheck, LedgerLine, LedgerReport, check_ledger, show_ledger};
 pub use probe::Probe;
 pub use reload::{ReloadError, ReloadReport, hash_text};
 pub use server::{AdminParts, start};
 pub use source::{
     Addresses, Counts, Readiness, RewardsReport, RoomReport, ScheduleReport, ShardReport, Source, StatusReport,
 };
-pub use work::{ReportError, WorkLine, WorkReport, list_work, retry_work};
+pub use work::{DoneLine, DoneReport, ReportError, WorkLine, WorkReport, list_done, list_work, retry_work};

@@ -229,7 +229,7 @@ impl TestRoom {
         let mut output = self.world.tick(input);
         self.errors.append(&mut output.errors);
         self.disposed |= output.dispose;
-        self.durable.wanted(output.balances_wanted);
+        self.durable.wanted(output.balances_wanted, output.missed_wanted);
         self.durable.run(output.tasks);
         let due = self.world.tick_number().0.is_multiple_of(CHECKPOINT_EVERY);
         if due || !output.effects.is_empty() {

@@ -3,7 +3,10 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
     time::{Duration, Instant, SystemTime},
 };
 
@@ -59,13 +62,24 @@ pub struct Clock(Source);
 #[derive(Clone)]
 enum Source {
     System { start: Instant },
-    Runtime { start: tokio::time::Instant, wall: Wall },
+    Runtime { start: tokio::time::Instant, wall: Wall, stepped: Arc<AtomicI64> },
     Manual(Arc<Manual>),
 }
 
 struct Manual {
     now: Mutex<(Mono, Wall)>,
     moved: Notify,
+}
+
+/// The hand on the wall clock of a clock made by [`Clock::of_runtime_stepped`].
+#[derive(Clone, Debug)]
+pub struct WallHand(Arc<AtomicI64>);
+
+impl WallHand {
+    /// Steps it forward, or back.
+    pub fn step(&self, micros: i64) {
+        self.0.fetch_add(micros, Ordering::Relaxed);
+    }
 }
 
 /// The hand on a clock made by [`Clock::manual`].
@@ -83,7 +97,17 @@ impl Clock {
     /// simulations) it moves on to the next timer whenever everything is idle.
     #[expect(clippy::disallowed_methods, reason = "the one place that asks for the time")]
     pub fn of_runtime(wall: Wall) -> Self {
-        Clock(Source::Runtime { start: tokio::time::Instant::now(), wall })
+        Clock(Source::Runtime { start: tokio::time::Instant::now(), wall, stepped: Arc::default() })
+    }
+
+    /// The same, and a hand that steps its wall clock as an operator or NTP does. Only this clock and its clones are stepped.
+    pub fn of_runtime_stepped(wall: Wall) -> (Self, WallHand) {
+        let clock = Self::of_runtime(wall);
+        let stepped = match &clock.0 {
+            Source::Runtime { stepped, .. } => stepped.clone(),
+            Source::System { .. } | Source::Manual(_) => Arc::default(),
+        };
+        (clock, WallHand(stepped))
     }
 
     /// A clock that stands still until its hand is moved; it starts at `wall`.
@@ -115,7 +139,10 @@ impl Clock {
                 let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 Wall(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
             }
-            Source::Runtime { start, wall } => wall.plus(Duration::from_nanos(Self::of_tokio(*start).0)),
+            Source::Runtime { start, wall, stepped } => {
+                let unstepped = wall.plus(Duration::from_nanos(Self::of_tokio(*start).0));
+                Wall(unstepped.0.saturating_add_signed(stepped.load(Ordering::Relaxed)))
+            }
             Source::Manual(manual) => manual.now.lock().1,
         }
     }

@@ -25,6 +25,14 @@ pub const POINTS: &[&str] = &[
     "handoff.target.ticked",
     "handoff.gateway.moved",
     "handoff.gateway.attached",
+    // A batch that completes work is about to go to the store.
+    "work.committing",
+    // The store has it, and nobody here has heard of that.
+    "work.committed",
+    // A ledger took a grant, and others of the same outbox have not been applied yet.
+    "grants.between",
+    // The ledger's answer is here, and its room and player have not heard of it.
+    "grants.telling",
 ];
 
 /// Why fault points were not armed. The caller ends the process: a fault test without its fault would pass.

@@ -10,6 +10,6 @@ pub mod rng;
 pub mod tasks;
 
 pub use changes::{Changes, Watcher};
-pub use clock::{Clock, ManualClock, Mono, Wall};
+pub use clock::{Clock, ManualClock, Mono, Wall, WallHand};
 pub use rng::Rng;
 pub use tasks::{Shutdown, Tasks};

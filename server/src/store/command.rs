@@ -29,6 +29,8 @@ pub enum Command {
     Expire { incarnation: IncarnationId, stood_still: Option<u64> },
     /// Sets a member's status. → [`Reply::Done`]
     SetStatus { incarnation: IncarnationId, status: Status },
+    /// Says which file of schedules a member runs: it may change while it lives. → [`Reply::Done`]
+    SetSchedules { incarnation: IncarnationId, hash: String },
     /// All members without a tombstone. → [`Reply::Members`]
     Members,
     /// Writes the caller's own tombstone: it is gone on purpose. → [`Reply::Done`]
@@ -73,6 +75,8 @@ pub enum Command {
     Overdue { shard: ShardId },
     /// All items of a shard after `after`, parked included. → [`Reply::Work`]
     Work { shard: ShardId, after: Option<WorkId>, limit: usize },
+    /// The items of one room of a shard after `after`, parked included: what its neighbours have is not read. → [`Reply::Work`]
+    RoomWork { shard: ShardId, room: RoomId, after: Option<WorkId>, limit: usize },
     /// Makes a parked item due now. → [`Reply::Done`]
     Retry { fence: Fence, id: WorkId },
     /// Outbox of a shard after a position. → [`Reply::Outbox`]
@@ -115,6 +119,7 @@ impl Command {
                 | Command::Due { .. }
                 | Command::Overdue { .. }
                 | Command::Work { .. }
+                | Command::RoomWork { .. }
                 | Command::Outbox { .. }
                 | Command::Balances { .. }
                 | Command::Ledger { .. }

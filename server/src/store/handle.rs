@@ -9,7 +9,7 @@ use tenure_shared::{IncarnationId, PlayerId, RoomId, ShardId, Term};
 use super::{
     Applied, Batch, Checkpoint, Claim, Command, CompletedWork, Error, Fence, Grant, HistoryEntry, Key, KeyState,
     LedgerEntry, Member, MemberInfo, OutboxEntry, Reply, RoomSummary, Route, Session, Stamped, Status, WorkId,
-    WorkItem,
+    WorkItem, clock::onward,
 };
 use crate::runtime::{Clock, Mono, Wall};
 
@@ -30,8 +30,24 @@ pub struct Store(Arc<Inner>);
 struct Inner {
     backend: Box<dyn Backend>,
     clock: Clock,
-    /// The latest store time seen, and when it was seen.
-    seen: Mutex<(Mono, Wall)>,
+    seen: Mutex<Seen>,
+}
+
+/// What is known of the store's time: that of an answer, and when it was heard.
+struct Seen(Mono, Wall);
+
+impl Seen {
+    /// Never ahead of the store, whose time may pass a little more slowly than this machine's, and whose clock may be slower.
+    fn now(&self, now: Mono) -> Wall {
+        if self.1 == Wall(0) { self.1 } else { self.1.plus(onward(now.since(self.0))) }
+    }
+
+    /// What was guessed from an earlier answer does not go back.
+    fn hear(&mut self, stamped: Wall, now: Mono) {
+        if stamped > self.now(now) {
+            *self = Self(now, stamped);
+        }
+    }
 }
 
 impl std::fmt::Debug for Store {
@@ -60,7 +76,7 @@ macro_rules! verb {
 impl Store {
     /// A handle to a backend. `clock` is used only to guess the store's time between answers.
     pub fn new(backend: impl Backend, clock: Clock) -> Self {
-        let seen = Mutex::new((clock.now(), Wall(0)));
+        let seen = Mutex::new(Seen(clock.now(), Wall(0)));
         Self(Arc::new(Inner { backend: Box::new(backend), clock, seen }))
     }
 
@@ -69,21 +85,15 @@ impl Store {
         let answer = self.0.backend.execute(command);
         async move {
             let stamped = answer.await;
-            let now = self.0.clock.now();
-            let mut seen = self.0.seen.lock();
-            // What was extrapolated from an earlier answer must not go back either.
-            let guessed = seen.1.plus(now.since(seen.0));
-            if seen.1 == Wall(0) || stamped.at > guessed {
-                *seen = (now, stamped.at);
-            }
+            self.0.seen.lock().hear(stamped.at, self.0.clock.now());
             stamped
         }
     }
 
-    /// The store's time: the last one seen, moved on by the monotonic clock since. [`Wall`] 0 before the first answer.
+    /// The store's time: that of an answer, moved on by the monotonic clock since, a sixteenth more slowly: never ahead of it, and never back.
+    /// [`Wall`] 0 before the first answer.
     pub fn now(&self) -> Wall {
-        let (at, wall) = *self.0.seen.lock();
-        if wall == Wall(0) { wall } else { wall.plus(self.0.clock.now().since(at)) }
+        self.0.seen.lock().now(self.0.clock.now())
     }
 
     /// Registers a member; refused with [`Error::Tombstoned`] when the incarnation had its end.
@@ -111,6 +121,15 @@ impl Store {
     /// Sets a member's status.
     pub async fn set_status(&self, incarnation: &IncarnationId, status: Status) -> Result<(), Error> {
         verb!(self, Command::SetStatus { incarnation: incarnation.clone(), status }, Reply::Done => ())
+    }
+
+    /// Says which file of schedules a member runs.
+    ///
+    /// # Errors
+    /// [`Error::Tombstoned`].
+    pub async fn set_schedules(&self, incarnation: &IncarnationId, hash: &str) -> Result<(), Error> {
+        let (incarnation, hash) = (incarnation.clone(), hash.to_owned());
+        verb!(self, Command::SetSchedules { incarnation, hash }, Reply::Done => ())
     }
 
     /// Live members.
@@ -231,6 +250,17 @@ impl Store {
         verb!(self, Command::Work { shard, after, limit }, Reply::Work(items) => items)
     }
 
+    /// The items of one room, parked ones included, by identity, behind an item of an earlier page.
+    pub async fn room_work(
+        &self,
+        shard: ShardId,
+        room: &RoomId,
+        after: Option<WorkId>,
+        limit: usize,
+    ) -> Result<Vec<WorkItem>, Error> {
+        verb!(self, Command::RoomWork { shard, room: room.clone(), after, limit }, Reply::Work(items) => items)
+    }
+
     /// Makes a parked item due now.
     pub async fn retry(&self, fence: &Fence, id: &WorkId) -> Result<(), Error> {
         verb!(self, Command::Retry { fence: fence.clone(), id: id.clone() }, Reply::Done => ())
@@ -294,5 +324,29 @@ impl Store {
     /// The latest completed work of a shard, oldest first.
     pub async fn completed(&self, shard: ShardId, limit: usize) -> Result<Vec<CompletedWork>, Error> {
         verb!(self, Command::Completed { shard, limit }, Reply::Completed(lines) => lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Mono {
+        Mono::default().plus(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_guess_goes_on_never_back_and_is_never_ahead() {
+        let start = Wall(1_764_446_400_000_000);
+        let later = |ms: u64| start.plus(Duration::from_millis(ms));
+        let mut seen = Seen(at(0), Wall(0));
+        assert_eq!(seen.now(at(5)), Wall(0), "nothing is known");
+        seen.hear(start, at(10));
+        assert_eq!(seen.now(at(26)), later(15_000));
+        // An answer that took its time.
+        seen.hear(later(2_000), at(26));
+        assert_eq!(seen.now(at(26)), later(15_000));
+        seen.hear(later(16_000), at(26));
+        assert_eq!(seen.now(at(26)), later(16_000));
     }
 }

@@ -55,6 +55,9 @@ pub struct Member {
     pub lease_until: Wall,
     /// Set when it was expired or deregistered: for ever.
     pub tombstone: bool,
+    /// Hash of the file of schedules that it runs, as it said last; empty before its first word.
+    #[serde(default)]
+    pub schedules: String,
 }
 
 /// Who owns a key.

@@ -139,5 +139,6 @@ metrics! {
     Gauge "tenure_work_overdue" [] "Work items that are due on this node and not yet with their room.";
     Gauge "tenure_outbox_entries" [] "Grants that are decided and wait for their ledgers.";
     Counter "tenure_schedule_reloads_total" ["outcome"] "Times that the file of schedules was read again: done, or refused for its mistakes.";
+    Gauge "tenure_schedules_differ" [] "Room nodes that run another file of schedules than this node.";
     Gauge "tenure_schedules_hash" [] "Of the file of schedules, as a number: nodes that run different files differ in it.";
 }

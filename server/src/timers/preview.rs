@@ -57,6 +57,35 @@ pub fn next(book: &RewardBook, only: Option<&str>, from: Wall, count: usize) -> 
     rows
 }
 
+/// What is due in a time, see [`within`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Within {
+    /// By time and then by id.
+    pub rows: Vec<Row>,
+    /// Schedules with more occurrences than are in the rows, how many more, and whether that is where the counting ended.
+    pub more: Vec<(Arc<str>, usize, bool)>,
+}
+
+/// Most occurrences of one schedule that are counted.
+const COUNTED: usize = 100_000;
+
+/// Everything that is due strictly after `from` and before `until`: of each schedule the first `each`, and how many there are beyond them. So one
+/// that is due twice a minute does not hide one that is due once a week.
+pub fn within(book: &RewardBook, only: Option<&str>, (from, until): (Wall, Wall), each: usize) -> Within {
+    let mut found = Within::default();
+    for schedule in book.live().filter(|schedule| only.is_none_or(|id| &**schedule.id() == id)) {
+        let occurrences = std::iter::successors(schedule.next_after(from), |due| schedule.next_after(*due));
+        let mut due = occurrences.take_while(|due| *due < until);
+        found.rows.extend(due.by_ref().take(each).map(|due| row(schedule, due)));
+        let more = due.take(COUNTED).count();
+        if more > 0 {
+            found.more.push((schedule.id().clone(), more, more == COUNTED));
+        }
+    }
+    found.rows.sort_by(|one, other| (one.scheduled_for, &one.id).cmp(&(other.scheduled_for, &other.id)));
+    found
+}
+
 /// What `schedule check` says about a valid book: zone data, each schedule with its next occurrence, warnings.
 pub fn report(book: &RewardBook, from: Wall) -> Vec<String> {
     let mut lines = vec![format!("zone data {}", zone_data_version())];

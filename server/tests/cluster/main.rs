@@ -11,6 +11,7 @@ mod idle;
 mod nodes;
 #[path = "../support/redis/mod.rs"]
 mod redis;
+mod schedules;
 mod store_faults;
 #[path = "../support/mod.rs"]
 mod support;

@@ -6,6 +6,7 @@
 #[path = "../support/redis/mod.rs"]
 mod redis;
 
+mod clock;
 mod cluster;
 mod opening;
 mod sentinel;

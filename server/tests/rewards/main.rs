@@ -8,6 +8,7 @@
 )]
 
 mod catch_up;
+mod clock;
 mod cron;
 mod docs;
 mod language;

@@ -52,6 +52,7 @@ fn view(members: &[&str], owned: Option<(Option<&str>, u64)>) -> Arc<View> {
         beats: 1,
         lease_until: Wall(0),
         tombstone: false,
+        schedules: String::new(),
     };
     let owned = owned.map(|(owner, term)| Owned { owner: owner.map(life), term: Term(term) });
     let named = owned.into_iter().map(|owned| (Key::named("daemon/work@1/0"), owned)).collect();

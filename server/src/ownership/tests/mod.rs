@@ -70,7 +70,15 @@ fn member(text: &str) -> Member {
         zone_data: String::new(),
     };
     let lease_until = Wall(START + 3_600_000_000);
-    Member { incarnation: name(text), info, status: Status::Serving, beats: 7, lease_until, tombstone: false }
+    Member {
+        incarnation: name(text),
+        info,
+        status: Status::Serving,
+        beats: 7,
+        lease_until,
+        tombstone: false,
+        schedules: String::new(),
+    }
 }
 
 fn members(list: Vec<Member>) -> Event {

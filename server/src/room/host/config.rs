@@ -29,6 +29,8 @@ pub(super) const ARRIVAL_WAIT: Duration = Duration::from_millis(250);
 pub(super) const MOVED_EVERY: Duration = Duration::from_millis(100);
 /// How long a room that stops waits for the ledgers' answers to its grants; they are applied in any case.
 pub(super) const STOP_GRANTS: Duration = Duration::from_secs(1);
+/// Lines of a ledger that are looked through for what a player missed: he is shown what is among the newest.
+pub(super) const MISSED_LINES: usize = 100;
 /// Most rooms whose checkpoints are read at a time.
 pub(super) const LOADS_AT_A_TIME: usize = 64;
 /// Shards whose worlds are made ready, or are ready, at a time.

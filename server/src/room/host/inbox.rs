@@ -21,7 +21,7 @@ use super::{
 use crate::{
     link::{Attach, GatewayId, Input},
     plugin::TaskResult,
-    room::world::{DueWork, GrantResult},
+    room::world::{DueWork, GrantResult, MissedGrants},
     runtime::{Mono, mailbox::Refused},
     store::{Checkpoint, Error, WorkId},
 };
@@ -46,8 +46,8 @@ pub(super) enum Event {
     Work(Box<DueWork>),
     /// What the ledger did with the grant at this outbox position.
     Granted(u64, Box<GrantResult>),
-    /// Balances that were asked for.
-    Balances(Vec<(PlayerId, Vec<(String, i64)>)>),
+    /// Balances that were asked for, and ledgers of players who came back.
+    Ledgers(Vec<(PlayerId, Vec<(String, i64)>)>, Vec<MissedGrants>),
     /// A task ended.
     Task { epoch: u64, id: u64, result: TaskResult },
     /// The shard goes on from memory under a new term. The store may have forgotten what was acknowledged before.
@@ -238,7 +238,7 @@ impl RoomHandle {
     /// `false` when the room has just ended: look it up again.
     pub(super) fn tell(&self, event: Event) -> bool {
         // A running room sees these at its next tick; every other stage waits for them.
-        let waits = matches!(event, Event::Committed(_) | Event::Work(_) | Event::Granted(..) | Event::Balances(_));
+        let waits = matches!(event, Event::Committed(_) | Event::Work(_) | Event::Granted(..) | Event::Ledgers(..));
         {
             let mut inbox = self.inbox.lock();
             if inbox.closed {

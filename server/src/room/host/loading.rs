@@ -8,7 +8,6 @@ use super::{
     config::{LONGEST_BACKOFF, backoff},
     core::Host,
     inbox::{Event, RoomHandle},
-    schedules,
 };
 use crate::{
     runtime::{Wall, tasks::Kind},
@@ -72,16 +71,14 @@ async fn read(host: &Host, room: &RoomId) -> Result<Loaded, Error> {
     let at = host.store_now();
     let Reply::Checkpoint(checkpoint) = answer? else { return Err(Host::unexpected("load")) };
     let shard = room.shard(host.config.shards);
-    let (mut items, mut after) = (Vec::new(), Some(schedules::first_id(room)));
+    let mut items: Vec<WorkItem> = Vec::new();
     loop {
-        let Reply::Work(page) = host.call(Command::Work { shard, after: after.clone(), limit: PAGE }).await? else {
-            return Err(Host::unexpected("work"));
-        };
+        let after = items.last().map(|item| item.id.clone());
+        let command = Command::RoomWork { shard, room: room.clone(), after, limit: PAGE };
+        let Reply::Work(page) = host.call(command).await? else { return Err(Host::unexpected("work of a room")) };
         let full = page.len() == PAGE;
-        after = page.last().map(|item| item.id.clone());
-        let before = items.len();
-        items.extend(page.into_iter().take_while(|item| item.id.room == *room));
-        if !full || items.len() - before < PAGE || items.len() >= ITEMS {
+        items.extend(page);
+        if !full || items.len() >= ITEMS {
             return Ok(Loaded { checkpoint, items, at });
         }
     }

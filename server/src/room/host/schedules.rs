@@ -101,8 +101,8 @@ impl Occurrences {
     }
 
     /// The book of a loaded room is another one from now on. What means the same in both is untouched: not a word of it to the store. A
-    /// changed schedule follows the same rule as at load; of one that is gone everything is taken back. `in_hand` knows the items that the
-    /// room has been given: they are begun.
+    /// changed schedule follows the same rule as at load; of one that is gone everything is taken back but what is begun. `in_hand` knows the
+    /// items that the room has been given, or has paid a page of: they are begun.
     pub(super) fn follow(
         &mut self,
         [old, new]: [&RewardBook; 2],
@@ -117,8 +117,12 @@ impl Occurrences {
             self.pending.keys().filter(|(id, _)| !stays.contains(id)).cloned().collect()
         };
         for key in gone {
-            self.pending.remove(&key);
-            change.cancelled.push(id_of(room, &key.0, key.1));
+            let id = id_of(room, &key.0, key.1);
+            // One that is begun is finished: of its players some are paid, perhaps, and the others would never be.
+            if !in_hand(&id) {
+                self.pending.remove(&key);
+                change.cancelled.push(id);
+            }
         }
         for schedule in new.for_room(room) {
             let before = old.for_room(room).find(|before| before.id() == schedule.id());

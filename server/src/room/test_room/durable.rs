@@ -10,9 +10,9 @@ use tenure_shared::{PlayerId, RoomId};
 
 use crate::{
     plugin::{Reward, TaskEnd, TaskFuture, TaskResult},
-    room::world::{DueWork, Effects, GrantResult, TickInput},
+    room::world::{DueWork, Effects, GrantResult, MissedGrants, TickInput},
     runtime::Wall,
-    store::{Applied, Checkpoint, Grant, GrantId, WorkId, WorkItem},
+    store::{Applied, Checkpoint, Grant, GrantId, LedgerEntry, WorkId, WorkItem},
 };
 
 /// What becomes of grants and tasks.
@@ -39,7 +39,9 @@ pub(super) struct Durable {
     told: BTreeSet<GrantId>,
     ledger: BTreeMap<PlayerId, BTreeMap<Arc<str>, i64>>,
     recorded: BTreeMap<GrantId, Applied>,
+    lines: BTreeMap<PlayerId, Vec<LedgerEntry>>,
     balances: Vec<PlayerId>,
+    missed: Vec<(PlayerId, Wall)>,
     tasks: Vec<(u64, TaskResult)>,
 }
 
@@ -51,7 +53,7 @@ impl Durable {
         if self.fate != Fate::Held {
             let waiting: Vec<_> = self.outbox.values().filter(|g| !self.told.contains(&g.id)).cloned().collect();
             for grant in waiting {
-                let applied = self.apply(&grant);
+                let applied = self.apply(&grant, wall);
                 let balances = self.balances(&grant.player);
                 if self.fate == Fate::Normal {
                     self.told.insert(grant.id.clone());
@@ -63,10 +65,14 @@ impl Durable {
             let balances = self.balances(&player);
             input.balances.push((player, balances));
         }
+        for (player, since) in std::mem::take(&mut self.missed) {
+            let (lines, balances) = (self.lines.get(&player).cloned().unwrap_or_default(), self.balances(&player));
+            input.missed.push(MissedGrants { player, since, lines, balances });
+        }
         input.tasks = std::mem::take(&mut self.tasks);
     }
 
-    fn apply(&mut self, grant: &Grant) -> Applied {
+    fn apply(&mut self, grant: &Grant, at: Wall) -> Applied {
         if let Some(before) = self.recorded.get(&grant.id) {
             return match before {
                 Applied::Given(given) | Applied::Already(given) => Applied::Already(given.clone()),
@@ -82,6 +88,10 @@ impl Durable {
             Applied::Given(grant.amounts.clone())
         };
         self.recorded.insert(grant.id.clone(), applied.clone());
+        let (id, source, scheduled_for) = (grant.id.clone(), grant.source.clone(), grant.scheduled_for);
+        let given = if short { BTreeMap::new() } else { grant.amounts.clone() };
+        let line = LedgerEntry { id, source, scheduled_for, given, insufficient: short, at };
+        self.lines.entry(grant.player.clone()).or_default().push(line);
         applied
     }
 
@@ -124,6 +134,7 @@ impl Durable {
         self.told.clear();
         self.tasks.clear();
         self.balances.clear();
+        self.missed.clear();
         self.stored.clone().expect("a stored checkpoint")
     }
 
@@ -147,8 +158,9 @@ impl Durable {
         self.ledger.get(player).and_then(|of| of.get(currency)).copied().unwrap_or(0)
     }
 
-    pub(super) fn wanted(&mut self, players: Vec<PlayerId>) {
-        self.balances.extend(players);
+    pub(super) fn wanted(&mut self, balances: Vec<PlayerId>, missed: Vec<(PlayerId, Wall)>) {
+        self.balances.extend(balances);
+        self.missed.extend(missed);
     }
 
     pub(super) fn run(&mut self, tasks: Vec<(u64, TaskFuture)>) {

@@ -13,7 +13,7 @@ use crate::{
     link::{ConnId, GatewayId, ToGateway},
     plugin::{Reward, TaskFuture, TaskResult},
     runtime::Wall,
-    store::{Applied, Grant, GrantId, WorkId, WorkItem},
+    store::{Applied, Grant, GrantId, LedgerEntry, WorkId, WorkItem},
 };
 
 /// Bounds of a world, from the config (config/default.toml).
@@ -166,6 +166,8 @@ pub struct TickInput {
     pub results: Vec<GrantResult>,
     /// Balances that were asked for by [`TickOutput::balances_wanted`].
     pub balances: Vec<(PlayerId, Vec<(String, i64)>)>,
+    /// Ledgers that were asked for by [`TickOutput::missed_wanted`].
+    pub missed: Vec<MissedGrants>,
     /// Ends of tasks.
     pub tasks: Vec<(u64, TaskResult)>,
     /// Next due time per schedule id, changes only (`None`: no further occurrence).
@@ -192,6 +194,19 @@ pub struct GrantResult {
     pub balances: Vec<(String, i64)>,
 }
 
+/// The newest lines of the ledger of a player who came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissedGrants {
+    /// Who.
+    pub player: PlayerId,
+    /// Until when he had been here: what is younger is news.
+    pub since: Wall,
+    /// Some of the newest lines.
+    pub lines: Vec<LedgerEntry>,
+    /// The balances that they led to.
+    pub balances: Vec<(String, i64)>,
+}
+
 /// What a tick did.
 #[derive(Default)]
 pub struct TickOutput {
@@ -203,6 +218,8 @@ pub struct TickOutput {
     pub tasks: Vec<(u64, TaskFuture)>,
     /// Players whose balances are wanted.
     pub balances_wanted: Vec<PlayerId>,
+    /// Players who came back, and since when what they were given is wanted.
+    pub missed_wanted: Vec<(PlayerId, Wall)>,
     /// The game wants the room to end.
     pub dispose: bool,
     /// What went wrong in game code, for the log; at most [`MAX_ERRORS`].

@@ -14,7 +14,7 @@ use bevy_ecs::{
 };
 use tenure_shared::{RoomId, Term, Tick};
 
-use super::{Effects, Lost, RoomWorld, WorldError, WorldSettings, inputs::InputQueue, known::Known};
+use super::{Effects, Lost, RoomWorld, WorldError, WorldSettings, inputs::InputQueue, known::Known, missed::Missed};
 use crate::{
     plugin::{
         NetIndex, RoomKind, SeatIndex,
@@ -148,6 +148,7 @@ impl RoomWorld {
             delivered: BTreeMap::new(),
             saves: VecDeque::new(),
             balances_wanted: BTreeSet::new(),
+            missed: Missed::default(),
             interrupted: Vec::new(),
             carried: Vec::new(),
             messages: Vec::new(),

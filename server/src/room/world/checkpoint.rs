@@ -83,7 +83,9 @@ impl RoomWorld {
     pub fn checkpoint(&mut self, dormant: bool) -> Checkpoint {
         self.version += 1;
         self.dirty = false;
-        for player in self.present().cloned().collect::<Vec<_>>() {
+        // Those alone who are here: whom gateways are about to attach again has not been here since.
+        let linked = self.seats.values().filter(|seat| seat.link.is_some());
+        for player in linked.map(|seat| seat.player.clone()).collect::<Vec<_>>() {
             self.known.touch(&player, self.wall);
         }
         self.remember_save(self.version);
@@ -139,7 +141,11 @@ impl RoomWorld {
             timers: timers
                 .map(|book| book.entries.iter().map(|((name, key), t)| (name.clone(), *key, t.clone())).collect())
                 .unwrap_or_default(),
-            known: self.known.all().map(|(player, last)| (player.clone(), last)).collect(),
+            known: self
+                .known
+                .all()
+                .map(|(player, last)| (player.clone(), self.missed.since(player).unwrap_or(last)))
+                .collect(),
             delivered: self.delivered.keys().cloned().collect(),
             next_reply: replies.map_or(0, |book| book.next),
             pending: replies.map(|book| book.pending.iter().map(|(n, p)| (*n, *p)).collect()).unwrap_or_default(),

@@ -51,7 +51,9 @@ impl RoomWorld {
             Applied::Insufficient => Outcome::Insufficient,
         };
         let seat = self.seat_of(&grant.player);
-        if let (Outcome::Given(given), Some(seat)) = (&outcome, seat) {
+        let linked = seat.filter(|id| self.is_linked(*id));
+        let news = self.missed.answered(&grant.id, linked.is_some());
+        if let (Outcome::Given(given), Some(seat)) = (&outcome, linked.filter(|_| news)) {
             let granted = wire::Granted {
                 source: grant.source.to_string(),
                 scheduled_for: grant.scheduled_for.map(|at| at.millis()),

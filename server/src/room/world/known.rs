@@ -33,6 +33,11 @@ impl Known {
         self.last_present.insert(player.clone(), now);
     }
 
+    /// When a player was present last.
+    pub(super) fn last(&self, player: &PlayerId) -> Option<Wall> {
+        self.last_present.get(player).copied()
+    }
+
     /// All, by id.
     pub(super) fn all(&self) -> impl Iterator<Item = (&PlayerId, Wall)> {
         self.last_present.iter().map(|(player, last)| (player, *last))

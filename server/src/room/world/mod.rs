@@ -10,6 +10,7 @@ mod durable;
 mod frames;
 mod inputs;
 mod known;
+mod missed;
 mod restore;
 mod rewards;
 mod seats;
@@ -21,14 +22,14 @@ use std::{
 };
 
 pub use api::{
-    AttachRefused, Attachment, DueWork, Effects, GrantResult, InputRefused, MAX_ERRORS, Reached, TickInput, TickOutput,
-    WorldError, WorldSettings,
+    AttachRefused, Attachment, DueWork, Effects, GrantResult, InputRefused, MAX_ERRORS, MissedGrants, Reached,
+    TickInput, TickOutput, WorldError, WorldSettings,
 };
 use bevy_ecs::{schedule::Schedule, world::World};
 use bytes::Bytes;
 use tenure_shared::{PlayerId, RoomId, SeatId, Seq, Term, Tick};
 
-use self::{inputs::InputQueue, known::Known, seats::SeatState};
+use self::{inputs::InputQueue, known::Known, missed::Missed, seats::SeatState};
 use crate::{
     link::{GatewayId, ToGateway},
     plugin::{
@@ -92,6 +93,7 @@ pub struct RoomWorld {
     /// What each seat had applied in checkpoints that the store does not have yet.
     saves: VecDeque<(u64, Vec<(SeatId, Seq)>)>,
     balances_wanted: BTreeSet<PlayerId>,
+    missed: Missed,
     /// Tasks that a move interrupted, to be told so.
     interrupted: Vec<u64>,
     /// Stored resources that this build does not know: carried along (a rollback loses nothing).

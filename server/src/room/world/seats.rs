@@ -117,6 +117,11 @@ impl RoomWorld {
         self.seats.values().filter(connected).map(|seat| &seat.player)
     }
 
+    /// Whether the seat has a socket that is told something now.
+    pub(super) fn is_linked(&self, id: SeatId) -> bool {
+        self.seats.get(&id).is_some_and(|seat| seat.link.is_some())
+    }
+
     pub(super) fn seat_of(&self, player: &PlayerId) -> Option<SeatId> {
         let entity = self.world.get_resource::<SeatIndex>()?.by_player.get(player)?;
         self.world.get::<Seat>(*entity).map(|seat| seat.id)

@@ -31,6 +31,9 @@ impl RoomWorld {
         for result in input.results {
             self.deliver(result);
         }
+        for missed in input.missed {
+            self.show_missed(missed);
+        }
         for (id, result) in input.tasks {
             self.task_done(id, result);
         }
@@ -215,6 +218,7 @@ impl RoomWorld {
             messages: std::mem::take(&mut self.messages),
             effects: std::mem::take(&mut self.effects),
             balances_wanted: std::mem::take(&mut self.balances_wanted).into_iter().collect(),
+            missed_wanted: self.missed.take_wanted(),
             errors: std::mem::take(&mut self.errors),
             ..TickOutput::default()
         };

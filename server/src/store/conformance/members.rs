@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_shared::Term;
+use tenure_shared::{IncarnationId, Term};
 
 use super::{Outcome, Subject, TTL, equal, holds, incarnation, info, member, ok, refused};
 use crate::store::Status;
@@ -35,6 +35,7 @@ pub(super) async fn a_tombstone_is_for_ever(subject: Subject) -> Outcome {
     refused("beat", "Tombstoned", store.heartbeat(&a, TTL, Term(0)).await)?;
     refused("register", "Tombstoned", store.register(&a, info("a#1"), TTL).await)?;
     refused("status", "Tombstoned", store.set_status(&a, Status::Serving).await)?;
+    refused("schedules", "Tombstoned", store.set_schedules(&a, "17").await)?;
     equal("expire", ok("expire", store.expire(&a, None).await)?, true)
 }
 
@@ -62,9 +63,15 @@ pub(super) async fn members_are_listed_without_the_dead(subject: Subject) -> Out
     let store = &subject.store;
     let (a, b) = (member(store, "a#1").await?, member(store, "b#1").await?);
     ok("status", store.set_status(&b, Status::Draining).await)?;
+    ok("schedules", store.set_schedules(&b, "17").await)?;
+    ok("other schedules", store.set_schedules(&b, "18").await)?;
     let list = ok("members", store.members().await)?;
-    let list: Vec<_> = list.into_iter().map(|m| (m.incarnation, m.status, m.tombstone)).collect();
-    equal("members", list, vec![(a.clone(), Status::Joining, false), (b.clone(), Status::Draining, false)])?;
+    let list: Vec<_> = list.into_iter().map(|m| (m.incarnation, m.status, m.tombstone, m.schedules)).collect();
+    let row = |member: &IncarnationId, status, hash: &str| (member.clone(), status, false, hash.to_owned());
+    equal("members", list, vec![row(&a, Status::Joining, ""), row(&b, Status::Draining, "18")])?;
+    ok("beat", store.heartbeat(&b, TTL, Term(0)).await)?;
+    let hashes = ok("members", store.members().await)?.into_iter().map(|m| m.schedules).collect();
+    equal("schedules after a heartbeat", hashes, vec![String::new(), "18".to_owned()])?;
     ok("deregister", store.deregister(&a).await)?;
     let list = ok("members", store.members().await)?;
     equal("members", list.into_iter().map(|m| m.incarnation).collect(), vec![b])

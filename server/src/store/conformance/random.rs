@@ -253,6 +253,7 @@ fn questions() -> Vec<Command> {
             Command::Due { shard, before: Wall(u64::MAX), after: None, limit: 99 },
             Command::Overdue { shard },
             Command::Work { shard, after: None, limit: 99 },
+            Command::RoomWork { shard, room: room(shard.0, 1), after: None, limit: 99 },
             Command::Outbox { shard, after: 0, limit: 99 },
             Command::Completed { shard, limit: 99 },
         ]);

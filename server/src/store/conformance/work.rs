@@ -51,7 +51,21 @@ pub(super) async fn work_comes_due_in_order(subject: Subject) -> Outcome {
     let page = ok("work", store.work(SHARD, None, 2).await)?;
     let after = page.last().map(|item| item.id.clone());
     let rest = ok("work", store.work(SHARD, after, 2).await)?;
-    equal("pages", (page.len(), rest.len()), (2, 1))
+    equal("pages", (page.len(), rest.len()), (2, 1))?;
+    let keys = |items: Vec<WorkItem>| items.into_iter().map(|item| item.id.key.to_string()).collect::<Vec<_>>();
+    let first = ok("work of a room", store.room_work(SHARD, &a, None, 1).await)?;
+    let after = first.last().map(|item| item.id.clone());
+    let others = ok("work of a room", store.room_work(SHARD, &a, after, 10).await)?;
+    equal(
+        "of one room, by identity",
+        (keys(first), keys(others)),
+        (vec!["second".to_owned()], vec!["third".to_owned()]),
+    )?;
+    equal(
+        "of the other",
+        keys(ok("work of a room", store.room_work(SHARD, &b, None, 10).await)?),
+        vec!["first".to_owned()],
+    )
 }
 
 pub(super) async fn due_work_is_read_on_behind_a_cursor(subject: Subject) -> Outcome {

@@ -66,7 +66,15 @@ pub(super) fn register(
         Some(_) => {
             return Err(Error::Conflict(format!("incarnation {incarnation} is registered with another description")));
         }
-        None => Member { incarnation, info, status: Status::Joining, beats: 0, lease_until: until, tombstone: false },
+        None => Member {
+            incarnation,
+            info,
+            status: Status::Joining,
+            beats: 0,
+            lease_until: until,
+            tombstone: false,
+            schedules: String::new(),
+        },
     };
     step.put(&key, &member)?;
     Ok(Reply::Done)
@@ -113,6 +121,17 @@ pub(super) fn expire(
 pub(super) fn set_status(step: &mut Step<'_, '_>, incarnation: &IncarnationId, status: Status) -> Result<Reply, Error> {
     let member = live(step, incarnation)?;
     step.put(&keys::member(incarnation.as_str()), &Member { status, ..member })?;
+    Ok(Reply::Done)
+}
+
+pub(super) fn set_schedules(
+    step: &mut Step<'_, '_>,
+    incarnation: &IncarnationId,
+    hash: String,
+) -> Result<Reply, Error> {
+    limits::at_most("hash of schedules", hash.len(), limits::TEXT_BYTES, "bytes")?;
+    let member = live(step, incarnation)?;
+    step.put(&keys::member(incarnation.as_str()), &Member { schedules: hash, ..member })?;
     Ok(Reply::Done)
 }
 

@@ -212,6 +212,7 @@ fn dispatch(step: &mut Step<'_, '_>, command: Command) -> Result<Reply, Error> {
         Command::Heartbeat { incarnation, ttl, floor } => members::heartbeat(step, &incarnation, ttl, floor),
         Command::Expire { incarnation, stood_still } => members::expire(step, &incarnation, stood_still),
         Command::SetStatus { incarnation, status } => members::set_status(step, &incarnation, status),
+        Command::SetSchedules { incarnation, hash } => members::set_schedules(step, &incarnation, hash),
         Command::Members => members::list(step),
         Command::Deregister { incarnation } => members::deregister(step, &incarnation),
         Command::Reagree { name, agreed, value } => members::reagree(step, name, &agreed, value),
@@ -244,6 +245,10 @@ fn dispatch(step: &mut Step<'_, '_>, command: Command) -> Result<Reply, Error> {
         Command::Work { shard, after, limit } => {
             let after = after.map(|id| keys::item(shard, &id));
             Ok(Reply::Work(step.list(&keys::items(shard), after.as_deref(), limit)?))
+        }
+        Command::RoomWork { shard, room, after, limit } => {
+            let after = after.map(|id| keys::item(shard, &id));
+            Ok(Reply::Work(step.list(&keys::room_items(shard, &room), after.as_deref(), limit)?))
         }
         Command::Retry { fence, id } => work::retry(step, &fence, &id),
         Command::Completed { shard, limit } => work::completed(step, shard, limit),

@@ -54,6 +54,7 @@ pub(in crate::store) fn needs(command: &Command) -> Needs {
         Command::Register { incarnation, .. }
         | Command::Expire { incarnation, .. }
         | Command::SetStatus { incarnation, .. }
+        | Command::SetSchedules { incarnation, .. }
         | Command::Deregister { incarnation } => {
             Needs::keys([keys::member(incarnation.as_str()), keys::tombstone(incarnation.as_str())])
         }
@@ -105,6 +106,10 @@ pub(in crate::store) fn needs(command: &Command) -> Needs {
         Command::Work { shard, after, limit } => {
             let after = after.as_ref().map(|id| keys::item(*shard, id));
             Needs::scan(keys::items(*shard), after, *limit)
+        }
+        Command::RoomWork { shard, room, after, limit } => {
+            let after = after.as_ref().map(|id| keys::item(*shard, id));
+            Needs::scan(keys::room_items(*shard, room), after, *limit)
         }
         Command::Retry { fence, id } => {
             let item = fence.key().as_shard().map(|shard| keys::item(shard, id));

@@ -11,6 +11,7 @@ use super::{
     pending::Pending,
     script::{self, Script},
     slots::Tag,
+    time::StoreTime,
     view::{Cache, View},
 };
 use crate::{
@@ -44,6 +45,8 @@ pub(super) struct Shared {
     pub(super) agreed: Mutex<Option<Vec<u8>>>,
     /// One publisher of routes at a time, so that many claims are published in one step.
     pub(super) publishing: tokio::sync::Mutex<()>,
+    /// The store's time where a server's clock is behind it.
+    pub(super) time: StoreTime,
     /// Told when a connection is made: the servers are looked at again.
     pub(super) connected: Arc<tokio::sync::Notify>,
     /// Commands of one slot keep the order in which they came.
@@ -61,8 +64,19 @@ impl Shared {
             pending: Pending::default(),
             agreed: Mutex::default(),
             publishing: tokio::sync::Mutex::default(),
+            time: StoreTime::default(),
             connected: Arc::default(),
             order: (0..STRIPES).map(|_| tokio::sync::Mutex::default()).collect(),
+        }
+    }
+}
+
+impl Shared {
+    /// The store's time, given the clock of a server.
+    fn now(&self, server: Wall) -> Wall {
+        match &self.options.test_time {
+            Some(_) => self.options.time(server),
+            None => self.time.of(server, self.clock.now()),
         }
     }
 }
@@ -103,7 +117,10 @@ impl Engine {
         let (mut conflicts, mut faults) = (0, 0);
         loop {
             let pause = match self.attempt(home, needs, validate, until, work).await {
-                Ok((stamped, after)) => return Ok(Done { stamped, after, doubtful }),
+                Ok((stamped, after)) => {
+                    self.shared.time.heard(stamped.at, self.shared.clock.now());
+                    return Ok(Done { stamped, after, doubtful });
+                }
                 Err(Again::Conflict) => {
                     conflicts += 1;
                     metrics::counter!("tenure_store_conflicts_total").increment(1);
@@ -211,7 +228,7 @@ impl Engine {
                 let highest = found.highest.map(model::encode_time).transpose();
                 let highest = highest.map_err(|error| Fault::Lasting(error.to_string()))?;
                 cache.rows.insert(model::TIME.to_vec(), highest);
-                cache.now = self.shared.options.time(found.now);
+                cache.now = self.shared.now(found.now);
             }
             cache.rows.extend(found.rows);
             cache.scans.extend(found.scans);

@@ -17,6 +17,7 @@ mod link;
 mod pending;
 mod script;
 mod slots;
+mod time;
 mod topology;
 mod verbs;
 mod view;

@@ -135,6 +135,7 @@ pub(super) fn home(command: &Command) -> Home {
         | Command::Heartbeat { .. }
         | Command::Expire { .. }
         | Command::SetStatus { .. }
+        | Command::SetSchedules { .. }
         | Command::Members
         | Command::Deregister { .. }
         | Command::Agree { .. }
@@ -156,6 +157,7 @@ pub(super) fn home(command: &Command) -> Home {
         | Command::Due { shard, .. }
         | Command::Overdue { shard }
         | Command::Work { shard, .. }
+        | Command::RoomWork { shard, .. }
         | Command::Completed { shard, .. }
         | Command::Outbox { shard, .. } => Tag::shard(*shard),
         Command::Apply { grant } => Tag::player(&grant.player),

@@ -6,7 +6,7 @@ use tenure_shared::RoomId;
 
 use super::{
     super::{
-        config::{GAME_ITEMS, LONGEST_RETRY, backoff},
+        config::{GAME_ITEMS, LONGEST_RETRY, MISSED_LINES, backoff},
         inbox::{Durable, Saved},
         names,
         shard::pending::Request,
@@ -15,7 +15,7 @@ use super::{
     opening::DISPOSE_JOB,
 };
 use crate::{
-    room::world::Effects,
+    room::world::{Effects, MissedGrants},
     runtime::{Mono, tasks::Kind},
     store::{Checkpoint, Command, Error, Reply, WorkId},
 };
@@ -27,6 +27,10 @@ impl Actor {
         let mut request = Request { scheduled, cancelled, completed, advanced, grants, ..Request::default() };
         self.due.retain(|work| !request.cancelled.contains(&work.item.id));
         self.items.gone(request.cancelled.iter().chain(&request.completed));
+        self.paged.extend(request.advanced.iter().map(|(id, _)| id.clone()));
+        for id in request.completed.iter().chain(&request.cancelled) {
+            self.paged.remove(id);
+        }
         for id in self.items.admit(&mut request.scheduled) {
             names::work(self.kind.name(), "refused");
             tracing::warn!(
@@ -181,13 +185,14 @@ impl Actor {
         }
     }
 
-    /// Asks for balances, one question at a time.
+    /// Asks for balances, and for what players missed, one question at a time.
     pub(super) fn ask_balances(&mut self) {
-        if self.balances_asked || self.balances_wanted.is_empty() {
+        if self.balances_asked || (self.balances_wanted.is_empty() && self.missed_wanted.is_empty()) {
             return;
         }
         self.balances_asked = true;
         let players: Vec<_> = self.balances_wanted.drain(..).collect();
+        let wanted: Vec<_> = self.missed_wanted.drain(..).collect();
         let (host, handle) = (self.host.clone(), self.handle.clone());
         self.host.tasks.spawn("room balances", Kind::Job, async move {
             let mut known = Vec::with_capacity(players.len());
@@ -198,7 +203,19 @@ impl Actor {
                     Err(error) => tracing::warn!(%player, %error, "balances could not be read"),
                 }
             }
-            handle.tell(super::super::inbox::Event::Balances(known));
+            let mut missed = Vec::with_capacity(wanted.len());
+            for (player, since) in wanted {
+                match host.call_until_stopped(Command::Ledger { player: player.clone(), limit: MISSED_LINES }).await {
+                    Ok(Reply::Ledger(lines)) => {
+                        let balances = known.iter().find(|(known, _)| *known == player);
+                        let balances = balances.map(|(_, balances)| balances.clone()).unwrap_or_default();
+                        missed.push(MissedGrants { player, since, lines, balances });
+                    }
+                    Ok(_) => {}
+                    Err(error) => tracing::warn!(%player, %error, "a ledger could not be read"),
+                }
+            }
+            handle.tell(super::super::inbox::Event::Ledgers(known, missed));
         });
     }
 

@@ -58,6 +58,7 @@ impl Actor {
         self.tasks_out = 0;
         self.task_results.clear();
         self.balances.clear();
+        self.missed.clear();
         self.set_phase(Phase::Restoring);
         if self.unacked == 0 {
             self.read_again();

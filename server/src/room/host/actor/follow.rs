@@ -17,8 +17,17 @@ impl Actor {
     /// What an occurrence decides, as the room's book has it; `None` for other items, and for those of a schedule that is not there.
     pub(super) fn reward_of(&self, id: &WorkId) -> Option<Reward> {
         let (of, at) = schedules::occurrence(id)?;
-        let schedule = self.book.for_room(&self.handle.room).find(|schedule| schedule.id().as_ref() == of)?;
-        Some(schedule.reward(at))
+        let room = &self.handle.room;
+        let now = self.book.for_room(room).find(|schedule| schedule.id().as_ref() == of);
+        // Begun by a book that had it, and finished by that.
+        let former = self.former.as_ref().filter(|_| now.is_none() && self.is_begun(id));
+        let former = former.and_then(|book| book.for_room(room).find(|schedule| schedule.id().as_ref() == of));
+        Some(now.or(former)?.reward(at))
+    }
+
+    /// Whether the room has it in hand, or has paid a page of it.
+    fn is_begun(&self, id: &WorkId) -> bool {
+        self.work.contains_key(id) || self.paged.contains(id)
     }
 
     /// The book of this moment is the room's from now on.
@@ -46,10 +55,11 @@ impl Actor {
             return;
         }
         let old = self.book.clone();
+        self.former = Some(old.clone());
         self.take_book();
         let (room, store_now) = (self.handle.room.clone(), self.host.store_now());
-        let work = &self.work;
-        let in_hand = |id: &WorkId| work.contains_key(id);
+        let (work, paged) = (&self.work, &self.paged);
+        let in_hand = |id: &WorkId| work.contains_key(id) || paged.contains(id);
         let mut change = self.occurrences.follow([&old, &self.book], &room, in_hand, store_now);
         // Also one that a person made due again, of a schedule that is no more.
         let orphans =

@@ -46,7 +46,7 @@ use super::{
 use crate::{
     link::{ConnId, GatewayId, Input, ToGateway},
     plugin::{RoomKind, TaskResult},
-    room::world::{Attachment, DueWork, GrantResult, Reached, RoomWorld},
+    room::world::{Attachment, DueWork, GrantResult, MissedGrants, Reached, RoomWorld},
     runtime::{Mono, Shutdown, Wall},
     store::{GrantId, WorkId, WorkItem},
     timers::RewardBook,
@@ -126,6 +126,12 @@ pub(super) struct Actor {
     ending: bool,
     balances: Vec<(PlayerId, Vec<(String, i64)>)>,
     balances_wanted: VecDeque<PlayerId>,
+    missed: Vec<MissedGrants>,
+    /// The book before this one: what it began is finished by it.
+    former: Option<Arc<RewardBook>>,
+    /// Occurrences of which a page is paid and another is to come. Bounded by the occurrences that are pending.
+    paged: BTreeSet<WorkId>,
+    missed_wanted: VecDeque<(PlayerId, Wall)>,
     balances_asked: bool,
     // Tasks of an older epoch belong to a world that is gone.
     tasks: Shutdown,
@@ -194,6 +200,10 @@ impl Actor {
             ending: false,
             balances: Vec::new(),
             balances_wanted: VecDeque::new(),
+            missed: Vec::new(),
+            former: None,
+            paged: BTreeSet::new(),
+            missed_wanted: VecDeque::new(),
             balances_asked: false,
             tasks,
             task_epoch: 0,
@@ -218,9 +228,10 @@ impl Actor {
             Event::Refused { error, merged } => self.on_refused(&error, merged, now),
             Event::Work(work) => self.on_work(*work),
             Event::Granted(position, result) => self.on_granted(position, *result),
-            Event::Balances(balances) => {
+            Event::Ledgers(balances, missed) => {
                 self.balances_asked = false;
                 self.balances.extend(balances);
+                self.missed.extend(missed);
                 self.ask_balances();
             }
             Event::Task { epoch, id, result } => {

@@ -13,6 +13,7 @@ use super::{
         inbox::{Saved, Wish},
         loading::{self, Loaded},
         prepared::PreparedRoom,
+        schedules::occurrence,
         shard::{pending::Request, refused},
     },
     Actor, Phase,
@@ -116,6 +117,8 @@ impl Actor {
         let now = self.host.store_now();
         let room = self.handle.room.clone();
         let change = self.occurrences.reconcile(&self.book, &room, items, now);
+        let paged = items.iter().filter(|item| !item.payload.is_empty() && occurrence(&item.id).is_some());
+        self.paged = paged.map(|item| item.id.clone()).collect();
         self.occurrences.tell_again();
         self.host.count_dropped(change.dropped, &room);
         let dispose = items.iter().map(|item| &item.id).filter(|id| &*id.job == DISPOSE_JOB).cloned();

@@ -154,6 +154,7 @@ impl Actor {
             due,
             results: std::mem::take(&mut self.fresh),
             balances: std::mem::take(&mut self.balances),
+            missed: std::mem::take(&mut self.missed),
             tasks: std::mem::take(&mut self.task_results),
             schedules: self.occurrences.news(),
         };
@@ -198,7 +199,7 @@ impl Actor {
     }
 
     fn after_tick(&mut self, output: TickOutput, checkpoint: Option<crate::store::Checkpoint>, now: Mono) {
-        let TickOutput { messages, effects, tasks, balances_wanted, dispose, errors } = output;
+        let TickOutput { messages, effects, tasks, balances_wanted, missed_wanted, dispose, errors } = output;
         for error in errors {
             tracing::warn!(room = %self.handle.room, %error, "game code reported an error");
         }
@@ -215,6 +216,7 @@ impl Actor {
             self.start_task(id, task);
         }
         self.balances_wanted.extend(balances_wanted);
+        self.missed_wanted.extend(missed_wanted);
         self.ask_balances();
         self.ending |= dispose;
         // What a player pays for in the last tick is still handed over (H6).

@@ -26,7 +26,7 @@ use crate::{
         },
         world::DueWork,
     },
-    runtime::{Wall, Watcher},
+    runtime::{Wall, Watcher, faults},
     store::{Command, Error, Fence, Reply, WorkId, WorkItem},
 };
 
@@ -133,6 +133,10 @@ impl Writer {
             number: self.number + 1,
             batch: batch(&requests),
         };
+        let completes = requests.iter().any(|(_, request)| !request.completed.is_empty());
+        if completes {
+            faults::point("work.committing");
+        }
         let started = self.host.clock.now();
         let (mut attempt, mut broken) = (0, 0);
         loop {
@@ -144,6 +148,9 @@ impl Writer {
             let took = self.host.clock.now().since(started);
             match answer {
                 Ok(Reply::Committed { positions }) => {
+                    if completes {
+                        faults::point("work.committed");
+                    }
                     names::commit("ok", took);
                     self.number += 1;
                     self.shard.proven.store(asked.0.saturating_add(1), Ordering::Release);

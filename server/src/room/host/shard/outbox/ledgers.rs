@@ -18,6 +18,7 @@ use crate::{
         host::{core::Host, inbox::Event, names},
         world::GrantResult,
     },
+    runtime::faults,
     store::{Applied, Command, Error, OutboxEntry, Reply},
 };
 
@@ -60,6 +61,9 @@ pub(super) async fn apply_one(host: &Arc<Host>, shard: &Arc<Shard>, entry: Outbo
                 Applied::Already(_) => "already",
                 Applied::Insufficient => "insufficient",
             });
+            if shard.outbox.depth() > 1 {
+                faults::point("grants.between");
+            }
             deliver(host, shard, position, &room, &GrantResult { grant, applied, balances });
             true
         }
@@ -124,6 +128,7 @@ pub(in super::super) fn not_kept(
 }
 
 fn deliver(host: &Arc<Host>, shard: &Arc<Shard>, position: u64, room: &RoomId, result: &GrantResult) {
+    faults::point("grants.telling");
     shard.outbox.unless_trimmed(position, || {
         // A ledger may answer when the shard is gone, or here once more: its room of that name is another one then, which may have had
         // this answer and trimmed it (H6). Held: no room of this shard is dropped in between.

@@ -1,0 +1,97 @@
+//! Where rooms run: one server, or a cluster. What the plot does to one it does to the other.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::{
+    child::{Launch, Running},
+    cluster::{Cluster, Member},
+};
+
+/// The owner that dies is the server, or the first node.
+pub(super) enum Place<'a> {
+    One(&'a mut Launch, &'a mut Option<Running>),
+    Cluster(&'a mut Cluster),
+}
+
+impl Place<'_> {
+    pub(super) const fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster(_))
+    }
+
+    /// Starts the owner again, with a point armed at which it ends; whether it was ready before it came there.
+    pub(super) async fn start(&mut self, fault: Option<String>) -> anyhow::Result<bool> {
+        match self {
+            Self::One(launch, running) => {
+                launch.faults = fault;
+                **running = launch.start_armed().await?;
+                Ok(running.is_some())
+            }
+            Self::Cluster(cluster) => {
+                let node = cluster.nodes.first_mut().context("no node")?;
+                node.launch.faults = fault;
+                node.running = node.launch.start_armed().await?;
+                if let Some(link) = node.running.as_ref().and_then(|running| running.link) {
+                    node.links.lead(link);
+                }
+                Ok(node.running.is_some())
+            }
+        }
+    }
+
+    fn owner(&mut self) -> anyhow::Result<&mut Option<Running>> {
+        match self {
+            Self::One(_, running) => Ok(*running),
+            Self::Cluster(cluster) => Ok(&mut cluster.nodes.first_mut().context("no node")?.running),
+        }
+    }
+
+    /// Ends it at once.
+    pub(super) async fn kill(&mut self) -> anyhow::Result<()> {
+        match self.owner()?.take() {
+            Some(running) => running.kill().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until it dies of itself; whether it did so in time.
+    pub(super) async fn died(&mut self, limit: Duration) -> anyhow::Result<bool> {
+        let owner = self.owner()?;
+        let died = owner.as_mut().context("it does not run")?.died(limit).await?;
+        if died {
+            *owner = None;
+        }
+        Ok(died)
+    }
+
+    /// Kills the store and starts it again, where it is a process of its own.
+    pub(super) async fn restart_store(&mut self, away: Duration) -> anyhow::Result<bool> {
+        match self {
+            Self::One(..) => Ok(false),
+            Self::Cluster(cluster) => cluster.redis.restart(away).await.map(|()| true),
+        }
+    }
+
+    /// Those that have rooms and run.
+    pub(super) fn nodes(&self) -> Vec<Launch> {
+        match self {
+            Self::One(launch, _) => vec![(*launch).clone()],
+            Self::Cluster(cluster) => {
+                let runs = |node: &&Member| node.running.is_some();
+                cluster.nodes.iter().filter(runs).map(|node| node.launch.clone()).collect()
+            }
+        }
+    }
+
+    /// Who answers questions about the store.
+    pub(super) fn asked(&self) -> anyhow::Result<Launch> {
+        Ok(match self {
+            Self::One(launch, _) => (*launch).clone(),
+            Self::Cluster(cluster) => {
+                let member = cluster.gateways.iter().chain(&cluster.nodes).next();
+                member.context("the cluster has no member")?.launch.clone()
+            }
+        })
+    }
+}

@@ -123,6 +123,7 @@ chaos: release ## Twenty kill -9 under load with the audit, faults in a cluster,
 	$(TARGET)/release/loadtest --scenario rewards --server-bin $(TARGET)/release/demo --players 48 --rooms 8 --embedded --rounds 2
 	$(TARGET)/release/loadtest --scenario rewards --server-bin $(TARGET)/release/demo --players 48 --rooms 8 --nodes 3 --gateways 2 --rounds 2
 	$(TARGET)/release/loadtest --scenario store-faults --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --nodes 3 --gateways 2 --input-rate 5
+	$(TARGET)/release/loadtest --scenario matchmaking --server-bin $(TARGET)/release/demo --nodes 3 --gateways 2 --joins-per-second 100 --duration 60s --max-p99 250
 	cargo build $(ALL) --bins
 	$(TARGET)/debug/loadtest --scenario rolling-deploy --at-each-step all --server-bin $(TARGET)/debug/demo --players 24 --rooms 6 --input-rate 5
 	.ci/bad-clients $(TARGET)/release

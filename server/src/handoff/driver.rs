@@ -153,7 +153,10 @@ struct Driver {
 /// A move under way: who is to have the shard, and the way to the task that gives it.
 struct Talk {
     with: IncarnationId,
+    attempt: Attempt,
     words: mailbox::Sender<SourceEvent>,
+    /// Since when the task is known to have ended.
+    ended: Option<Mono>,
 }
 
 impl Driver {
@@ -225,9 +228,17 @@ impl Driver {
 
     /// Begins to give away what placement has elsewhere, unless it is under way or rests.
     fn begin(&mut self, now: Mono) {
-        // An attempt that ended without a word, by a fault, keeps no place.
-        self.leaving.retain(|_, talk| !talk.words.is_closed());
+        let step = self.shared.times.step;
         self.turn = None;
+        self.leaving.retain(|_, talk| {
+            if !talk.words.is_closed() {
+                return true;
+            }
+            // Word of its end waits behind others. One that ended without, by a fault, keeps its place for a step.
+            let until = talk.ended.get_or_insert(now).plus(step);
+            self.turn = Some(until);
+            now < until
+        });
         if !self.drains && self.shared.drains() {
             self.drains = true;
             self.rests.end();
@@ -238,7 +249,7 @@ impl Driver {
             if self.rests.rests(now, shard, &to) {
                 // It keeps no place from one that could go, however long it rests.
                 self.shared.ownership.kept(&fence);
-                self.turn = Some(now.plus(self.shared.times.step));
+                self.turn = Some(now.plus(step));
             } else {
                 self.leave(now, shard, fence, to);
             }
@@ -259,7 +270,7 @@ impl Driver {
         *number += 1;
         let attempt = Attempt { shard, term: fence.term(), number: *number };
         let (words, heard) = mailbox::channel("handoff_leaving", WORDS);
-        self.leaving.insert(shard, Talk { with: to.clone(), words });
+        self.leaving.insert(shard, Talk { with: to.clone(), attempt, words, ended: None });
         self.count();
         let leaving = Leaving { shared: self.shared.clone(), fence, target: (to, address), attempt, plain, heard };
         self.shared.tasks.spawn("leave shard", Kind::Job, leaving::run(leaving));
@@ -267,7 +278,9 @@ impl Driver {
 
     fn left(&mut self, now: Mono, outcome: &Outcome) {
         let shard = outcome.attempt.shard;
-        self.leaving.remove(&shard);
+        if self.leaving.get(&shard).is_some_and(|talk| talk.attempt == outcome.attempt) {
+            self.leaving.remove(&shard);
+        }
         self.count();
         metrics::counter!("tenure_handoffs_total", "outcome" => outcome.word()).increment(1);
         if outcome.moved {

@@ -8,6 +8,7 @@ mod args;
 mod client;
 mod cluster;
 mod commands;
+mod daemons;
 mod ready_file;
 mod schedule;
 mod show;
@@ -16,8 +17,8 @@ mod stores;
 use std::{io::Write as _, process::ExitCode};
 
 pub use args::{
-    Cli, ClusterArgs, Command, Common, ConfigCommand, DeployArgs, HistoryCommand, LedgerCommand, ScheduleCommand,
-    WithParentArgs, WorkCommand,
+    Cli, ClusterArgs, Command, Common, ConfigCommand, DaemonsCommand, DeployArgs, HistoryCommand, LedgerCommand,
+    ScheduleCommand, WithParentArgs, WorkCommand,
 };
 pub(crate) use cluster::{Said, listen};
 pub use commands::run;

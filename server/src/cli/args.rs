@@ -4,6 +4,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use super::daemons::DaemonsCommand;
 use crate::config::Sources;
 
 /// A parsed command line.
@@ -200,52 +201,6 @@ pub enum WorkCommand {
         job: String,
         /// Its key.
         key: String,
-    },
-}
-
-/// `daemons …`. All of it needs a running node of the cluster; room nodes reach the others.
-#[derive(Clone, Debug, Subcommand)]
-pub enum DaemonsCommand {
-    /// Where each daemon is and how it is doing. One that should run and does not is a problem (exit code 1).
-    List {
-        /// This set alone.
-        name: Option<String>,
-        /// Print everything as JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Change the number of a running set: the former daemons are ended first.
-    Rescale {
-        /// The set.
-        name: String,
-        /// Its new number.
-        count: u32,
-    },
-    /// Try a parked daemon again, on whatever node it is.
-    Unpark {
-        /// Its set.
-        name: String,
-        /// Which.
-        index: u32,
-    },
-    /// Stop a set on ALL nodes, until `start`: after restarts and deploys too.
-    Stop {
-        /// The set.
-        name: String,
-    },
-    /// Start a set that was stopped, on all nodes.
-    Start {
-        /// The set.
-        name: String,
-    },
-    /// Ask one daemon something, in its own words as JSON, like `'"Report"'` or `'{"Add": 3}'`; prints its answer.
-    Ask {
-        /// Its set.
-        name: String,
-        /// Which.
-        index: u32,
-        /// The message.
-        message: String,
     },
 }
 

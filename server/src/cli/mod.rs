@@ -17,11 +17,12 @@ mod stores;
 use std::{io::Write as _, process::ExitCode};
 
 pub use args::{
-    Cli, ClusterArgs, Command, Common, ConfigCommand, DaemonsCommand, DeployArgs, HistoryCommand, LedgerCommand,
-    ScheduleCommand, WithParentArgs, WorkCommand,
+    Cli, ClusterArgs, Command, Common, ConfigCommand, DeployArgs, HistoryCommand, LedgerCommand, ScheduleCommand,
+    WithParentArgs, WorkCommand,
 };
 pub(crate) use cluster::{Said, listen};
 pub use commands::run;
+pub use daemons::DaemonsCommand;
 pub use ready_file::{ReadyFile, write as write_ready_file};
 pub(crate) use schedule::{limits as schedule_limits, text as schedules_text};
 pub(crate) use show::cluster as show_cluster;

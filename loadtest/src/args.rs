@@ -39,6 +39,8 @@ pub(crate) enum Scenario {
     Takeover,
     /// Bots play on a cluster while its store forgets, fails over, stands still or restarts; then everything that survived is audited.
     StoreFaults,
+    /// Bots play on a cluster while hosts of daemons are killed and stopped, and replaced by a build with another number of daemons.
+    Daemons,
     /// Bots play on a cluster while every room node is replaced, one after another or two at once; then everything is audited.
     RollingDeploy,
     /// Schedules and due work pay everybody, on one server or a cluster, while its owner dies at the worst moments, the store is restarted
@@ -111,7 +113,7 @@ pub(crate) struct RunArgs {
     /// A further argument for `PATH serve`; may be repeated (kill and all scenarios on a cluster).
     #[arg(long, allow_hyphen_values = true)]
     pub(crate) server_arg: Vec<String>,
-    /// How often the server (kill), a room node (takeover), or in turn source, target and a gateway in the middle of a move (rolling-deploy)
+    /// How often the server (kill), a room node (takeover, daemons), or in turn source, target and a gateway in the middle of a move (rolling-deploy)
     /// is killed. Default of rolling-deploy: 0.
     #[arg(long, default_value_t = 20, default_value_if("scenario", "rolling-deploy", "0"), value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub(crate) kills: u32,
@@ -121,7 +123,7 @@ pub(crate) struct RunArgs {
     /// Gateways (all scenarios on a cluster).
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub(crate) gateways: u32,
-    /// How often all room nodes are replaced (rolling-deploy).
+    /// How often all room nodes are replaced (rolling-deploy; daemons, with --to-bin).
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) deploys: u32,
     /// Nodes replaced at a time (rolling-deploy).
@@ -146,7 +148,7 @@ pub(crate) struct RunArgs {
     /// left out; --server-bin must be a development build. Acts: kill-self, kill-other, kill-gateway, restart-store (rolling-deploy).
     #[arg(long, value_name = "WHICH", num_args = 0..=1, default_missing_value = "all")]
     pub(crate) at_each_step: Option<String>,
-    /// How often a room node is stopped (SIGSTOP) for three leases and goes on (takeover).
+    /// How often a room node is stopped (SIGSTOP) for three leases and goes on (takeover), or for one to three (daemons).
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) stops: u32,
     /// How often a room node is cut off for three leases, in turn from the store, from all gateways and from one of them (takeover).

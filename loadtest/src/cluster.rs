@@ -14,6 +14,7 @@ use crate::{
 
 /// One member: how it is started, the process while it runs, and the networks around it.
 pub(crate) struct Member {
+    pub(crate) name: String,
     pub(crate) launch: Launch,
     pub(crate) running: Option<Running>,
     /// Between it and the store, where that is one server.
@@ -105,7 +106,7 @@ impl Cluster {
         }
         more.extend_from_slice(&args.server_arg);
         let launch = Launch { faults, ..Launch::member(&self.program, &self.folder, name, role, &url, &more) };
-        let mut member = Member { launch, running: None, store, links };
+        let mut member = Member { name: name.to_owned(), launch, running: None, store, links };
         member.start().await.with_context(|| name.to_owned())?;
         Ok(member)
     }

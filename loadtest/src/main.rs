@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod admin;
 mod args;
 mod audit;
 mod bad;
@@ -50,6 +51,7 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<u8> {
             Scenario::BadClients => scenario::bad_clients::run(&cli.run).await,
             Scenario::Kill => scenario::kill::run(&cli.run).await,
             Scenario::Takeover => scenario::takeover::run(&cli.run).await,
+            Scenario::Daemons => scenario::daemons::run(&cli.run).await,
             Scenario::StoreFaults => scenario::store_faults::run(&cli.run).await,
             Scenario::Rewards => scenario::rewards::run(&cli.run).await,
             Scenario::RollingDeploy => scenario::rolling_deploy::run(&cli.run).await,

@@ -9,18 +9,16 @@ use std::{
 
 use serde_json::Value;
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
     task::JoinHandle,
     time::{sleep, timeout},
 };
+
+use crate::admin;
 
 /// How often a node is asked.
 const EVERY: Duration = Duration::from_millis(500);
 /// Time for its answer.
 const ANSWER: Duration = Duration::from_secs(2);
-/// Most bytes of an answer that are read.
-const BYTES: u64 = 4 * 1024 * 1024;
 
 /// What was told so far; dropped, nobody is asked any more.
 #[derive(Debug)]
@@ -98,7 +96,7 @@ async fn ask_again_and_again(told: Arc<Mutex<Told>>) {
     loop {
         let nodes = told.lock().unwrap_or_else(PoisonError::into_inner).nodes.clone();
         for node in nodes {
-            if let Ok(Some(report)) = timeout(ANSWER, get(node, "/admin/cluster")).await {
+            if let Ok(Ok(report)) = timeout(ANSWER, admin::ask(node, "GET", "/admin/cluster")).await {
                 told.lock().unwrap_or_else(PoisonError::into_inner).take(&report);
                 break;
             }
@@ -107,22 +105,13 @@ async fn ask_again_and_again(told: Arc<Mutex<Told>>) {
     }
 }
 
-/// JSON from an admin port on loopback: one request, one connection.
-async fn get(node: SocketAddr, path: &str) -> Option<Value> {
-    let mut stream = TcpStream::connect(node).await.ok()?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {node}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.ok()?;
-    let mut answer = Vec::new();
-    stream.take(BYTES).read_to_end(&mut answer).await.ok()?;
-    let text = String::from_utf8(answer).ok()?;
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    head.starts_with("HTTP/1.1 200").then(|| serde_json::from_str(body).ok()).flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tokio::net::TcpListener;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
 
     use super::*;
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod bad_clients;
 pub(crate) mod compare;
+pub(crate) mod daemons;
 pub(crate) mod kill;
 pub(crate) mod matchmaking;
 mod on_cluster;

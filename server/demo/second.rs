@@ -72,24 +72,6 @@ pub(crate) fn arena(room: &mut RoomBuilder) {
     room.systems(Stage::Send, talk);
 }
 
-/// The arena with a beat that checks itself, for load tests.
-pub(crate) fn drill(room: &mut RoomBuilder) {
-    arena(room);
-    arena::drill::beats(room);
-}
-
-/// A drill with 2,000 entities more.
-pub(crate) fn quarry(room: &mut RoomBuilder) {
-    drill(room);
-    arena::drill::stones(room);
-}
-
-/// An arena for a few, of one of several sorts, for load tests of matchmaking.
-pub(crate) fn skirmish(room: &mut RoomBuilder) {
-    arena(room);
-    room.max_seats(8).filter_by(&["mode"]);
-}
-
 fn emote(inbox: Inbox<Emote>, mut moods: Query<&mut Mood>, mut commands: Commands) {
     for (seat, Emote { face }) in inbox.iter() {
         let mood = Mood { face: face % FACES };

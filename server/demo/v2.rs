@@ -1,6 +1,8 @@
 //! The demo's second version: the same program around another version of the game, for deploys and rollbacks.
 
 mod arena;
+mod census;
+mod game;
 mod pages;
 mod second;
 
@@ -11,12 +13,6 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    tenure::App::new("arena", concat!(env!("CARGO_PKG_VERSION"), "+v2"))
-        .room("arena", second::arena)
-        .room("drill", second::drill)
-        .room("quarry", second::quarry)
-        .room("skirmish", second::skirmish)
-        .pages(pages::Pages)
-        .rewards("config/rewards.toml (built in)", include_str!("../../config/rewards.toml"))
-        .main()
+    // The other version has another number of census takers: each takes over from the other in a deploy and in a rollback.
+    game::main(concat!(env!("CARGO_PKG_VERSION"), "+v2"), second::arena, census::census(12).rescale_from(8))
 }

@@ -24,6 +24,8 @@ pub use bevy_ecs as ecs;
 pub use bytes::Bytes;
 pub use gateway::Assets;
 pub use plugin::{RoomBuilder, RoomPlugin};
+/// A slice of the rooms, for daemons that divide them.
+pub use tenure_shared::ShardId;
 
 /// For tests of games.
 pub mod test {

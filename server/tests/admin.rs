@@ -3,20 +3,28 @@
 
 #[path = "admin_parts/books.rs"]
 mod books;
+#[path = "admin_parts/daemons.rs"]
+mod daemons;
 
 use std::{
+    future::ready,
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     path::PathBuf,
-    sync::Arc,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use tenure::{
     cli::{Cli, Exit, Outcome, ReadyFile, run, write_ready_file},
     config::{AdminConfig, Config, Secret},
-    ops::{AdminParts, ClusterReport, Readiness, ReloadError, ReloadReport, RoomReport, Source, StatusReport, start},
+    ops::{
+        AdminParts, ClusterReport, DaemonError, DaemonOrder, DaemonsReport, Readiness, ReloadError, ReloadReport,
+        RoomReport, Source, StatusReport, start,
+    },
     runtime::{Clock, Shutdown, Tasks},
     store::{self, BoxFuture, Fence, Grant, GrantId, Store},
     telemetry::{Metrics, Recent},
@@ -31,6 +39,8 @@ const TOKEN: &[u8] = b"0123456789abcdef0123456789abcdef";
 struct Node {
     ready: AtomicBool,
     drains: AtomicUsize,
+    /// What was ordered of daemons.
+    orders: Mutex<Vec<DaemonOrder>>,
     store: Store,
 }
 
@@ -73,6 +83,14 @@ impl Source for Node {
     fn cluster(&self) -> ClusterReport {
         ClusterReport { node: "n1".into(), shards: SHARDS, ..ClusterReport::default() }.counted()
     }
+    fn daemons(&self) -> BoxFuture<'_, DaemonsReport> {
+        Box::pin(ready(daemons::report(&self.orders.lock().expect("whole"))))
+    }
+    fn order(&self, order: DaemonOrder) -> BoxFuture<'_, Result<serde_json::Value, DaemonError>> {
+        let answer = daemons::answer(&order);
+        self.orders.lock().expect("whole").push(order);
+        Box::pin(ready(answer))
+    }
     fn drain(&self) {
         self.drains.fetch_add(1, Ordering::SeqCst);
     }
@@ -96,6 +114,7 @@ async fn serve(token: Option<Secret>, damaged: bool, change: impl FnOnce(&mut Ad
     let node = Arc::new(Node {
         ready: AtomicBool::new(true),
         drains: AtomicUsize::new(0),
+        orders: Mutex::default(),
         store: Store::new(Books { damaged }, Clock::system()),
     });
     let mut config = Config::default().admin;
@@ -166,7 +185,8 @@ async fn probes_are_bare_and_need_no_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_rest_needs_the_token() {
     let running = serve(Some(Secret::new(TOKEN)), false, |_| {}).await;
-    for path in ["/metrics", "/admin", "/admin/state", "/status", "/admin/ledger?player=a", "/admin/work", "/nothing"] {
+    let pages = ["/admin", "/admin/state", "/status", "/admin/ledger?player=a", "/admin/work", "/admin/daemons"];
+    for path in pages.into_iter().chain(["/metrics", "/nothing"]) {
         assert_eq!(status_of(&ask(running.address, "GET", path, LOCAL).await), 401, "{path}");
     }
     let token = std::str::from_utf8(TOKEN).expect("text");
@@ -175,11 +195,14 @@ async fn the_rest_needs_the_token() {
     assert_eq!(status_of(&metrics), 200);
     assert!(metrics.contains("tenure_build_info{node=\"n1\""));
     let outside = format!("{headers}Origin: https://evil.example\r\n");
-    for change in ["/admin/work/retry", "/admin/drain", "/admin/schedule/reload"] {
+    let orders = ["stop", "start", "rescale", "unpark", "ask"].map(|verb| format!("/admin/daemons/{verb}?set=work"));
+    let changes = ["/admin/work/retry", "/admin/drain", "/admin/schedule/reload"].map(str::to_owned);
+    for change in changes.iter().chain(&orders) {
         assert_eq!(status_of(&ask(running.address, "POST", change, &outside).await), 403);
         assert_eq!(status_of(&ask(running.address, "GET", change, &headers).await), 405, "a link changes nothing");
     }
     assert_eq!(running.node.drains.load(Ordering::SeqCst), 0);
+    assert!(running.node.orders.lock().expect("whole").is_empty());
     assert_eq!(
         status_of(&ask(running.address, "POST", "/admin/work/retry?room=a/b/c&job=j&key=k", &headers).await),
         409
@@ -295,7 +318,11 @@ async fn commands_ask_the_running_node() {
 
     let history = command(at, &["history", "check"]).await;
     assert_eq!(history.exit, Exit::Problem);
-    assert!(history.text.contains("shard/0: term 1 has two owners, a#1 and b#1"), "{}", history.text);
+    for key in ["shard/0", "daemon/work@1/3"] {
+        let text = format!("{key}: term 1 has two owners, a#1 and b#1");
+        assert!(history.text.contains(&text), "{}", history.text);
+    }
+    assert!(history.text.contains("4 shards, 1 daemons"), "{}", history.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -332,7 +359,7 @@ async fn without_a_node_commands_open_the_store() {
     let history = command(free, &["history", "check", "--set", &data]).await;
     assert_eq!(history.exit, Exit::Good, "{}", history.text);
     assert!(
-        history.text.contains("4 shards, 0 changes of ownership, 0 completed items: 0 problems"),
+        history.text.contains("4 shards, 0 daemons, 0 changes of ownership, 0 completed items: 0 problems"),
         "{}",
         history.text
     );

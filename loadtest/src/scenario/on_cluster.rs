@@ -1,11 +1,15 @@
 //! What the scenarios on a cluster share: start everything, let bots play while something is done to it, audit, stop everything.
 
-use std::{cell::Cell, path::Path};
+use std::{
+    cell::Cell,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::kill::{check_bots, check_history, check_ledgers};
+use super::kill::{check_bots, check_history, check_ledgers, verb};
 use crate::{
     args::RunArgs,
     audit::Audit,
@@ -17,6 +21,10 @@ use crate::{
     run::{self, Outcome, Setup},
     verdict::{self, Verdict},
 };
+
+/// How long daemons may take to be all there behind the last thing that was done, and how often they are looked at.
+const DAEMONS: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(250);
 
 /// What is done to the cluster while bots play, and how it is judged.
 pub(super) trait Plot {
@@ -63,6 +71,20 @@ pub(super) async fn run(args: &RunArgs, name: &str, plot: &mut impl Plot) -> any
     result
 }
 
+/// Whatever was done to the cluster, in the end every daemon runs.
+async fn check_daemons(cluster: &Cluster, verdict: &mut Verdict) -> anyhow::Result<()> {
+    let launch = &cluster.nodes.last().context("no node")?.launch;
+    let begin = Instant::now();
+    loop {
+        let (code, text) = verb(launch, &["daemons", "list"]).await?;
+        if code == Some(0) || begin.elapsed() > DAEMONS {
+            verdict.check("daemons in the end", code == Some(0), text.lines().next().unwrap_or_default(), "all live");
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 async fn play(args: &RunArgs, name: &str, program: &Path, folder: &Path, plot: &mut impl Plot) -> anyhow::Result<u8> {
     let mut cluster = Cluster::start(args, plot.store(), program, folder).await?;
     let mut targets = cluster.targets().await?;
@@ -99,6 +121,7 @@ async fn play(args: &RunArgs, name: &str, program: &Path, folder: &Path, plot: &
     let asked = &cluster.gateways.first().context("no gateway")?.launch;
     check_ledgers(asked, &outcome.records, &mut audit).await?;
     check_history(asked, &mut verdict).await?;
+    check_daemons(&cluster, &mut verdict).await?;
     audit.conclude(&mut verdict);
     plot.audited(&outcome, &audit, &mut verdict);
     let bad = cluster.stop().await?;

@@ -2,11 +2,16 @@
 
 use std::sync::{Arc, OnceLock};
 
+use serde_json::{Value, json};
+
 use super::{App, server::StartError};
 use crate::{
     config::Config,
-    daemon::{self, DaemonParts, Daemons, Herald, Kill, Reach, ShardedDaemonProcess, Times, Wake},
+    daemon::{
+        self, DEADLINE, DaemonParts, Daemons, Herald, Kill, OrderError, Reach, ShardedDaemonProcess, Times, Wake,
+    },
     link::{Address, PeerMessage, Peers},
+    ops::{DaemonError, DaemonOrder},
     ownership::Ownership,
     plugin::RoomKind,
     room::host::RoomHost,
@@ -16,6 +21,11 @@ use crate::{
 
 /// Threads of daemons: they mostly wait, and one that blocks its thread must not keep the others of its node.
 const THREADS: usize = 2;
+
+/// What has not run for so long is told as missing: what changes hands comes back sooner.
+const MISSING: u64 = 10_000;
+/// Most that are told so by name.
+const TOLD: usize = 20;
 
 /// The way to other nodes, which is made after the daemons were started: until then nobody can be reached.
 #[derive(Default)]
@@ -125,4 +135,52 @@ pub(super) fn start(
         threads: runtime.handle().clone(),
     });
     Ok(Some((daemons, Arc::new(Threads(Some(runtime))))))
+}
+
+/// Carries out what the admin port was told.
+pub(super) async fn order(daemons: Option<Daemons>, order: DaemonOrder) -> Result<Value, DaemonError> {
+    let (DaemonOrder::Stop(name)
+    | DaemonOrder::Start(name)
+    | DaemonOrder::Rescale(name, _)
+    | DaemonOrder::Unpark(name, _)
+    | DaemonOrder::Ask(name, ..)) = &order;
+    let daemons = daemons.ok_or_else(|| OrderError::NoSet(name.clone()))?;
+    let agreed = match order {
+        DaemonOrder::Stop(name) => daemons.stop(&name).await?,
+        DaemonOrder::Start(name) => daemons.start(&name).await?,
+        DaemonOrder::Rescale(name, count) => daemons.rescale(&name, count).await?,
+        DaemonOrder::Unpark(name, index) => {
+            daemons.unpark(&name, index).await?;
+            return Ok(json!({ "done": true }));
+        }
+        DaemonOrder::Ask(name, index, message) => {
+            let answer = daemons.ask_json(&name, index, &message, DEADLINE).await?;
+            return Ok(json!({ "done": true, "answer": answer }));
+        }
+    };
+    Ok(json!({ "done": true, "agreed": agreed }))
+}
+
+/// Daemons that should run and do not, for people: those that are parked here, and those that nobody has had for a while.
+pub(super) fn missing(daemons: &Daemons) -> Vec<String> {
+    let mut told = Vec::new();
+    let mut more = 0_usize;
+    for set in daemons.status() {
+        for row in set.missing().filter(|row| row.stage == "parked" || row.away_ms.is_some_and(|away| away >= MISSING))
+        {
+            if told.len() == TOLD {
+                more += 1;
+                continue;
+            }
+            let (name, index) = (&set.name, row.index);
+            told.push(match (&row.reason, row.away_ms.unwrap_or(0) / 1_000) {
+                (Some(reason), _) => format!("{name}/{index} is parked: {reason}"),
+                (None, away) => format!("{name}/{index} has not run for {away} s"),
+            });
+        }
+    }
+    if more > 0 {
+        told.push(format!("and {more} more"));
+    }
+    told
 }

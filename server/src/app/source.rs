@@ -9,8 +9,8 @@ use crate::{
     daemon::{self, Daemons},
     link::Directory,
     ops::{
-        self, ClusterReport, Counts, MemberReport, OwnerReport, Readiness, ReloadError, ReloadReport, RewardsReport,
-        RoomReport, ScheduleReport, ShardReport, Source, StatusReport,
+        self, ClusterReport, Counts, DaemonError, DaemonOrder, DaemonsReport, MemberReport, OwnerReport, Readiness,
+        ReloadError, ReloadReport, RewardsReport, RoomReport, ScheduleReport, ShardReport, Source, StatusReport,
     },
     runtime::{Tasks, Wall, tasks::Kind},
     store::{BoxFuture, Fence, Member, Store},
@@ -78,6 +78,7 @@ impl Source for NodeSource {
                 file: inside.config.rewards.file.as_ref().map(|file| file.display().to_string()),
                 hash: ops::hash_text(&inside.book.current()),
             }),
+            daemons_missing: inside.daemons.as_ref().map(super::daemons::missing).unwrap_or_default(),
             schedules: self.schedules(now),
             events: Vec::new(),
         }
@@ -118,6 +119,21 @@ impl Source for NodeSource {
             daemons: inside.daemons.as_ref().map(Daemons::status).unwrap_or_default(),
         };
         report.counted()
+    }
+
+    fn daemons(&self) -> BoxFuture<'_, DaemonsReport> {
+        let (node, daemons) = (self.0.name.clone(), self.0.daemons.clone());
+        Box::pin(async move {
+            let survey = match daemons {
+                Some(daemons) => daemons.survey().await,
+                None => daemon::Survey::default(),
+            };
+            DaemonsReport::new(node, self.0.store.now(), survey)
+        })
+    }
+
+    fn order(&self, order: DaemonOrder) -> BoxFuture<'_, Result<serde_json::Value, DaemonError>> {
+        Box::pin(super::daemons::order(self.0.daemons.clone(), order))
     }
 
     fn drain(&self) {

@@ -4,6 +4,7 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use super::daemons::DaemonsCommand;
 use crate::config::Sources;
 
 /// A parsed command line.
@@ -72,6 +73,9 @@ pub enum Command {
     /// Look at due work.
     #[command(subcommand)]
     Work(WorkCommand),
+    /// Look at daemons, and stop, start, rescale, unpark and ask them.
+    #[command(subcommand)]
+    Daemons(DaemonsCommand),
     /// Look at the histories of ownership and work.
     #[command(subcommand)]
     History(HistoryCommand),

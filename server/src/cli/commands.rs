@@ -35,6 +35,7 @@ pub fn run(cli: &Cli) -> Option<Outcome> {
         Command::Cluster(args) => return super::cluster::run(common, args),
         Command::DemoDeploy(args) => super::cluster::demo_deploy(common, args),
         Command::WithParent(args) => super::cluster::with_parent(args),
+        Command::Daemons(command) => with_config(common, |config| super::daemons::run(common, config, command)),
         Command::Drain { wait } => with_config(common, |config| drain(common, config, *wait)),
         Command::Status { json } => with_config(common, |config| status(common, config, *json)),
         Command::Ledger(LedgerCommand::Show { player, json, limit }) => {
@@ -92,7 +93,8 @@ fn status(common: &Common, config: &Config, json: bool) -> Outcome {
             Ok(report) => report,
             Err(text) => return Outcome::could_not_run(text),
         };
-    let exit = if report.readiness.ready() { Exit::Good } else { Exit::Problem };
+    let well = report.readiness.ready() && report.daemons_missing.is_empty();
+    let exit = if well { Exit::Good } else { Exit::Problem };
     if json {
         return present(&report, exit, true, show::status);
     }
@@ -264,11 +266,11 @@ impl Desk<'_> {
     }
 }
 
-fn parse<T: DeserializeOwned>(body: &str) -> Result<T, String> {
+pub(super) fn parse<T: DeserializeOwned>(body: &str) -> Result<T, String> {
     serde_json::from_str(body).map_err(|error| format!("the node's answer cannot be read: {error}"))
 }
 
-fn present<T: Serialize>(report: &T, exit: Exit, json: bool, text: impl Fn(&T) -> String) -> Outcome {
+pub(super) fn present<T: Serialize>(report: &T, exit: Exit, json: bool, text: impl Fn(&T) -> String) -> Outcome {
     if !json {
         return Outcome::new(exit, text(report));
     }

@@ -8,6 +8,7 @@ mod args;
 mod client;
 mod cluster;
 mod commands;
+mod daemons;
 mod ready_file;
 mod schedule;
 mod show;
@@ -21,6 +22,7 @@ pub use args::{
 };
 pub(crate) use cluster::{Said, listen};
 pub use commands::run;
+pub use daemons::DaemonsCommand;
 pub use ready_file::{ReadyFile, write as write_ready_file};
 pub(crate) use schedule::{limits as schedule_limits, text as schedules_text};
 pub(crate) use show::cluster as show_cluster;

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use crate::{
+    daemon::DaemonStatus,
     ops::{
-        ClusterReport, DoneReport, HistoryReport, LedgerCheck, LedgerReport, ReloadReport, RoomReport, StatusReport,
-        WorkReport,
+        ClusterReport, DaemonsReport, DoneReport, HistoryReport, LedgerCheck, LedgerReport, ReloadReport, RoomReport,
+        SetReport, StatusReport, WorkReport,
     },
     runtime::Wall,
     timers::preview::utc_text as time,
@@ -51,6 +52,9 @@ pub(super) fn status(report: &StatusReport) -> String {
     if let Some(rewards) = report.rewards.as_ref().filter(|_| !report.schedules.is_empty()) {
         line!(out, "schedules of {}, hash {}", rewards.file.as_deref().unwrap_or("the game"), rewards.hash);
     }
+    for daemon in &report.daemons_missing {
+        line!(out, "! daemon {daemon}");
+    }
     for schedule in &report.schedules {
         let next = schedule.next.map_or_else(|| "never".to_owned(), time);
         line!(out, "  {} next {next} ({}, rooms {})", schedule.id, schedule.rule, schedule.rooms);
@@ -89,6 +93,66 @@ pub(crate) fn cluster(report: &ClusterReport) -> String {
         for (hash, nodes) in files {
             line!(out, "! nodes run different files of schedules: {} runs hash {hash}", nodes.join(", "));
         }
+    }
+    for set in &report.daemons {
+        let (live, count) = (set.daemons.iter().filter(|row| row.is_live()).count(), set.daemons.len());
+        line!(out, "daemons {}: {}; {live} of {count} live", set.name, set.agreed);
+    }
+    out
+}
+
+pub(super) fn daemons(report: &DaemonsReport) -> String {
+    let mut out = String::new();
+    for one in &report.sets {
+        let SetReport { set, count, live, more } = one;
+        let (agreed, parked) = (&set.agreed, set.daemons.iter().filter(|row| row.stage == "parked").count());
+        line!(out, "{}: {agreed}; {live} of {count} live, {parked} parked", set.name);
+        for row in &set.daemons {
+            line!(out, "  {}", one_daemon(row));
+            if let Some(last) = &row.last {
+                let text = if last.text.is_empty() { String::new() } else { format!(": {}", last.text) };
+                line!(out, "        last {} {} on {}{text}", last.what, time(last.at), last.node);
+            }
+        }
+        if *more > 0 {
+            line!(out, "  … and {more} more that run");
+        }
+    }
+    if report.sets.is_empty() {
+        line!(out, "no daemons in this build");
+    }
+    if !report.silent.is_empty() {
+        line!(
+            out,
+            "! no answer from {}: what is `elsewhere` may be parked there; ask a room node",
+            report.silent.join(", ")
+        );
+    }
+    out
+}
+
+fn one_daemon(row: &DaemonStatus) -> String {
+    let mut out = format!("{:>4}  {:<12} {:<9}", row.index, row.node.as_deref().unwrap_or("nobody"), row.stage);
+    if row.node.is_some() {
+        out.push_str(&format!(" term {}", row.term));
+    }
+    if let Some(since) = row.since {
+        out.push_str(&format!(" since {}", time(since)));
+    }
+    if let Some(progress) = row.progress_ms {
+        out.push_str(&format!(", progress {progress} ms ago"));
+    }
+    if row.restarts > 0 {
+        out.push_str(&format!(", {} restarts", row.restarts));
+    }
+    if let Some(away) = row.away_ms.filter(|_| !row.is_live()) {
+        out.push_str(&format!(", not live for {} s", away / 1_000));
+    }
+    for (name, figure) in &row.figures {
+        out.push_str(&format!(", {name} {figure}"));
+    }
+    if let Some(reason) = &row.reason {
+        out.push_str(&format!(": {reason}"));
     }
     out
 }
@@ -215,8 +279,9 @@ pub(super) fn history(report: &HistoryReport) -> String {
     }
     line!(
         out,
-        "{} shards, {} changes of ownership, {} completed items: {} problems",
+        "{} shards, {} daemons, {} changes of ownership, {} completed items: {} problems",
         report.shards,
+        report.daemons,
         report.changes,
         report.completed,
         report.problems.len()

@@ -33,7 +33,7 @@ impl Agreed {
 
     /// Whether a set of this build can run what was agreed on.
     pub(crate) fn fits(&self, set: &ShardedDaemonProcess) -> bool {
-        self.role == set.role && (self.count == set.count || set.from.contains(&self.count))
+        self.role == set.role && runs(set.count, &set.from, set.range, self.count)
     }
 
     pub(crate) fn parse(text: &str) -> Option<Self> {
@@ -77,30 +77,45 @@ pub(crate) struct Declared {
     pub(crate) name: String,
     pub(crate) count: u32,
     pub(crate) from: Vec<u32>,
+    /// From the first to the last: any of these, by command.
+    pub(crate) range: Option<(u32, u32)>,
 }
 
 impl Declared {
     pub(crate) fn of(set: &ShardedDaemonProcess) -> Self {
-        Self { name: set.name.clone(), count: set.count, from: set.from.clone() }
+        Self { name: set.name.clone(), count: set.count, from: set.from.clone(), range: set.range }
     }
 
     pub(crate) fn parse(word: &str) -> Option<Self> {
         let (name, counts) = word.strip_prefix(ROLE_PREFIX)?.split_once(':')?;
+        let (counts, range) = match counts.split_once('~') {
+            Some((counts, range)) => {
+                let (first, last) = range.split_once('-')?;
+                (counts, Some((first.parse().ok()?, last.parse().ok()?)))
+            }
+            None => (counts, None),
+        };
         let mut counts = counts.split('<').map(str::parse);
         let count = counts.next()?.ok()?;
-        Some(Self { name: name.to_owned(), count, from: counts.collect::<Result<_, _>>().ok()? })
+        Some(Self { name: name.to_owned(), count, from: counts.collect::<Result<_, _>>().ok()?, range })
     }
 
     /// Whether its build can run so many.
     pub(crate) fn runs(&self, count: u32) -> bool {
-        self.count == count || self.from.contains(&count)
+        runs(self.count, &self.from, self.range, count)
     }
+}
+
+/// Whether a build of `own` daemons, that takes over `from`, and may have any number of `range` by command, can run so many.
+fn runs(own: u32, from: &[u32], range: Option<(u32, u32)>, count: u32) -> bool {
+    own == count || from.contains(&count) || range.is_some_and(|(first, last)| (first..=last).contains(&count))
 }
 
 impl fmt::Display for Declared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{ROLE_PREFIX}{}:{}", self.name, self.count)?;
-        self.from.iter().try_for_each(|count| write!(f, "<{count}"))
+        self.from.iter().try_for_each(|count| write!(f, "<{count}"))?;
+        self.range.map_or(Ok(()), |(first, last)| write!(f, "~{first}-{last}"))
     }
 }
 
@@ -144,12 +159,16 @@ mod tests {
         {
             assert_eq!(Agreed::parse(odd), None, "{odd:?}");
         }
-        let declared = Declared { name: "regions".to_owned(), count: 12, from: vec![8, 10] };
+        let declared = Declared { name: "regions".to_owned(), count: 12, from: vec![8, 10], range: None };
         assert_eq!(declared.to_string(), "daemons/regions:12<8<10");
-        assert_eq!(Declared::parse("daemons/regions:12<8<10"), Some(declared));
+        assert_eq!(Declared::parse("daemons/regions:12<8<10"), Some(declared.clone()));
+        let ranged = Declared { from: vec![], range: Some((2, 64)), ..declared };
+        assert_eq!(ranged.to_string(), "daemons/regions:12~2-64");
+        assert!(ranged.runs(2) && ranged.runs(64) && !ranged.runs(1) && !ranged.runs(65));
+        assert_eq!(Declared::parse("daemons/regions:12~2-64"), Some(ranged));
         assert_eq!(
-            (Declared::parse("room"), Declared::parse("daemons/x"), Declared::parse("daemons/x:y")),
-            (None, None, None)
+            ["room", "daemons/x", "daemons/x:y", "daemons/x:8~2", "daemons/x:8~2-y"].map(Declared::parse),
+            [None, None, None, None, None]
         );
     }
 

@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tenure_shared::Term;
 
 use super::{agreed::key, handle::Daemons};
@@ -32,9 +33,13 @@ pub(super) const LIVE: u8 = 0;
 /// See [`LIVE`].
 pub(super) const ENDED: u8 = 1;
 
-/// When a daemon last made progress, by the monotonic clock.
+/// Most figures that a daemon shows of itself, and the longest name of one, bytes.
+pub const FIGURES: usize = 16;
+const FIGURE_BYTES: usize = 32;
+
+/// When a daemon last made progress, by the monotonic clock, and what it shows of itself.
 #[derive(Debug, Default)]
-pub(super) struct Mark(AtomicU64);
+pub(super) struct Mark(AtomicU64, Mutex<BTreeMap<String, i64>>);
 
 impl Mark {
     pub(super) fn set(&self, now: Mono) {
@@ -43,6 +48,10 @@ impl Mark {
 
     pub(super) fn get(&self) -> Mono {
         Mono(self.0.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn figures(&self) -> BTreeMap<String, i64> {
+        self.1.lock().clone()
     }
 }
 
@@ -188,6 +197,18 @@ impl Context {
     /// A long handler says that it gets on.
     pub fn progress(&self) {
         self.mark.set(self.clock.now());
+    }
+
+    /// Shows a figure of this daemon to people: on the admin page and in `daemons list`, until it ends. `false`: there are [`FIGURES`]
+    /// already, or the name is longer than 32 bytes.
+    pub fn show(&self, name: &str, figure: i64) -> bool {
+        let mut figures = self.mark.1.lock();
+        let room = figures.len() < FIGURES || figures.contains_key(name);
+        let fits = room && name.len() <= FIGURE_BYTES;
+        if fits {
+            figures.insert(name.to_owned(), figure);
+        }
+        fits
     }
 
     /// Resolves when the daemon is asked to stop: a long handler looks at it. Cancel-safe.

@@ -17,7 +17,6 @@ use super::{
     event::{At, Effect, Event, How, Lease, Said},
     handle::{Daemons, Request, Shared},
     metrics, runner,
-    slot::Phase,
     state::State,
     table::{Local, Row, Table},
 };
@@ -91,6 +90,9 @@ impl Driver {
                 // Who drains is not told apart: it is looked at.
                 self.take_in(Event::Cluster(ownership.view()));
             }
+            if ticks {
+                metrics::away(&self.shared.table.load(), self.shared.clock.now());
+            }
             if ticks && self.state.runs_any() {
                 let marks =
                     self.work.live.iter().map(|(at, live)| (*at, live.local.term, live.local.mark.get())).collect();
@@ -114,7 +116,7 @@ impl Driver {
             Request::HandOver { set, index, to } => Event::HandOver { at: at(&self.state, set, index), to },
             Request::Unpark { set, index } => Event::Unpark { at: at(&self.state, set, index) },
             Request::Agreement { set } => {
-                self.work.waiting.push_back(Effect::ReadAgreed { set });
+                self.state.ask_soon(set);
                 Event::Tick
             }
             Request::Drain => Event::Drain,
@@ -259,19 +261,10 @@ impl Driver {
         let slots = state.fleets.get(&generation).map_or(&[][..], |fleet| &fleet.slots);
         let row = |(index, slot): (usize, &super::slot::Slot)| {
             let at = At { set, generation, index: u32::try_from(index).unwrap_or(u32::MAX) };
-            let (stage, reason) = match &slot.phase {
-                Phase::Running { .. } => ("running", None),
-                Phase::Loading(_) => ("starting", None),
-                Phase::Ending(_) | Phase::Releasing(_) => ("stopping", None),
-                Phase::Waiting { .. } => ("waiting", None),
-                Phase::Parked { reason, .. } => ("parked", Some(reason.clone())),
-                Phase::Idle | Phase::Asking => match slot.holder() {
-                    Some(holder) if self.state.lives_elsewhere(holder) => ("elsewhere", None),
-                    _ => ("nowhere", None),
-                },
-            };
+            let (stage, reason) = self.state.stage(slot);
             let local = self.work.live.get(&at).map(|live| live.local.clone());
-            Row { owner: slot.holder().cloned(), term: slot.term(), local, restarts: slot.restarts, stage, reason }
+            let (owner, term, restarts) = (slot.holder().cloned(), slot.term(), slot.restarts);
+            Row { owner, term, local, restarts, stage, reason, last: slot.last.clone(), down: slot.down }
         };
         Table { name: state.spec.name.clone(), agreed: state.agreed, rows: slots.iter().enumerate().map(row).collect() }
     }
@@ -282,7 +275,7 @@ fn same(a: &Table, b: &Table) -> bool {
     let local = |row: &Row| row.local.as_ref().map(|local| (local.term, local.open));
     let row = |(a, b): (&Row, &Row)| {
         (a.stage, a.term, &a.owner, a.restarts, &a.reason) == (b.stage, b.term, &b.owner, b.restarts, &b.reason)
-            && local(a) == local(b)
+            && (&a.last, a.down, local(a)) == (&b.last, b.down, local(b))
     };
     a.agreed == b.agreed && a.rows.len() == b.rows.len() && a.rows.iter().zip(&b.rows).all(row)
 }

@@ -11,13 +11,13 @@ use super::{
     letter::{Letter, MESSAGE_BYTES, Refused},
     post::{Post, Wake},
     spec::ShardedDaemonProcess,
-    table::{DaemonStatus, Row, SetStatus, Table},
+    table::Table,
     user::{Daemon, decode, encode},
 };
 use crate::{
     ownership::Ownership,
-    runtime::{Changes, Clock, Mono, Watcher, mailbox},
-    store::{Error, Store},
+    runtime::{Changes, Clock, Mono, mailbox},
+    store::Store,
 };
 
 /// How long a message waits for a daemon that moves, and for its answer, unless said otherwise.
@@ -115,102 +115,6 @@ impl Daemons {
         told
     }
 
-    /// Stops a set everywhere, until [`Daemons::start`]: its daemons end on all nodes, and none starts again, after restarts of nodes
-    /// too. Resolves when that is agreed on; [`Daemons::status`] shows how far it is.
-    ///
-    /// # Errors
-    /// What the store met.
-    pub async fn stop(&self, name: &str) -> Result<(), Error> {
-        self.agree(name, true).await
-    }
-
-    /// Starts a set that was stopped.
-    ///
-    /// # Errors
-    /// What the store met.
-    pub async fn start(&self, name: &str) -> Result<(), Error> {
-        self.agree(name, false).await
-    }
-
-    async fn agree(&self, name: &str, stopped: bool) -> Result<(), Error> {
-        let unknown = || Error::Invalid(format!("there are no daemons {name:?}"));
-        let set = self.find(name).ok_or_else(unknown)?;
-        let spec = self.0.sets.get(set).ok_or_else(unknown)?;
-        // Somebody may change it at the same moment: then it is read and tried once more.
-        for last in [false, true] {
-            let now = super::call::read_agreed(&self.0.store, spec).await?;
-            let to = super::agreed::Agreed { stopped, ..now };
-            match self.0.store.reagree(&super::agreed::agreement(name), &now.to_string(), &to.to_string()).await {
-                Err(Error::Disagreement { .. }) if !last => {}
-                done => {
-                    done?;
-                    break;
-                }
-            }
-        }
-        // When the mailbox is full it is read at the next look.
-        drop(self.0.requests.try_send(Request::Agreement { set }));
-        Ok(())
-    }
-
-    /// Hands one over to another node: it is stopped, and its claim given to that node. `false`: there is no such set or no such member.
-    pub async fn hand_over(&self, name: &str, index: u32, node: &str) -> bool {
-        let view = self.0.ownership.view();
-        let to = view.members.iter().find(|member| member.info.node == node).map(|member| member.incarnation.clone());
-        let (Some(set), Some(to)) = (self.find(name), to) else { return false };
-        self.0.requests.send(Request::HandOver { set, index, to }).await.is_ok()
-    }
-
-    /// Tries a daemon that is parked on this node again. `false`: there is no such set.
-    pub async fn unpark(&self, name: &str, index: u32) -> bool {
-        let Some(set) = self.find(name) else { return false };
-        self.0.requests.send(Request::Unpark { set, index }).await.is_ok()
-    }
-
-    /// Where each one is, and how those of this node are doing.
-    pub fn status(&self) -> Vec<SetStatus> {
-        let (view, now) = (self.0.ownership.view(), self.0.clock.now());
-        let node = |life: &IncarnationId| {
-            let member = view.members.iter().find(|member| member.incarnation == *life);
-            member.map(|member| member.info.node.clone())
-        };
-        let daemon = |(index, row): (usize, &Row)| DaemonStatus {
-            index: u32::try_from(index).unwrap_or(u32::MAX),
-            node: row.owner.as_ref().and_then(node),
-            incarnation: row.owner.as_ref().map(ToString::to_string),
-            term: row.term,
-            stage: row.stage.to_owned(),
-            since: row.local.as_ref().map(|local| local.since),
-            restarts: row.restarts,
-            progress_ms: row
-                .local
-                .as_ref()
-                .map(|local| u64::try_from(now.since(local.mark.get()).as_millis()).unwrap_or(u64::MAX)),
-            reason: row.reason.clone(),
-        };
-        let set = |table: &Arc<Table>| SetStatus {
-            name: table.name.clone(),
-            agreed: table.agreed.map(|agreed| agreed.to_string()).unwrap_or_default(),
-            daemons: table.rows.iter().enumerate().map(daemon).collect(),
-        };
-        self.0.table.load().iter().map(set).collect()
-    }
-
-    /// Counts the changes of [`Daemons::status`].
-    pub fn changes(&self) -> Watcher {
-        self.0.changes.watch()
-    }
-
-    /// Whether all sets that run are up to the last index, on whatever node, and none of this node's is parked.
-    pub fn is_whole(&self) -> bool {
-        let up = |row: &Row| row.owner.is_some() && matches!(row.stage, "running" | "elsewhere");
-        let whole = |table: &Arc<Table>| match table.agreed {
-            Some(agreed) => agreed.stopped || (agreed.after.is_none() && table.rows.iter().all(up)),
-            None => false,
-        };
-        self.0.table.load().iter().all(whole)
-    }
-
     /// Hands over what runs here as far as another node takes it; to be called with the drain of the node.
     pub async fn drain(&self) {
         drop(self.0.requests.send(Request::Drain).await);
@@ -280,7 +184,7 @@ impl Daemons {
             let tried = match self.way(name, set, index)? {
                 Way::Here(inbox) => self.put(&inbox, body.clone(), asks, deadline).await,
                 Way::There(owner) => {
-                    self.0.post.send(&self.0, &owner, (name, index), body.clone(), asks, deadline).await
+                    self.0.post.message(&self.0, &owner, (name, index), body.clone(), asks, deadline).await
                 }
                 Way::Wait => Err(Refused::Moving),
             };
@@ -334,18 +238,20 @@ impl Daemons {
         }
     }
 
-    /// For a message of another node: the mailbox of an index that runs here.
-    pub(super) fn inbox(&self, name: &str, index: u32) -> Option<mailbox::Sender<Letter>> {
-        let set = self.find(name)?;
+    /// For a message of another node: the mailbox of an index that runs here. [`Refused::Moving`]: its sender is to look anew where it is.
+    pub(super) fn inbox(&self, name: &str, index: u32) -> Result<mailbox::Sender<Letter>, Refused> {
+        let set = self.find(name).ok_or(Refused::Moving)?;
         match self.way(name, set, index) {
-            Ok(Way::Here(inbox)) => Some(inbox),
-            _ => None,
+            Ok(Way::Here(inbox)) => Ok(inbox),
+            // Only its own node knows this; whatever else is refused may be known better elsewhere.
+            Err(parked @ Refused::Parked(_)) => Err(parked),
+            _ => Err(Refused::Moving),
         }
     }
 }
 
 /// Waits for all of them.
-async fn join_all<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::Output> {
+pub(super) async fn join_all<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::Output> {
     let mut done: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
     std::future::poll_fn(move |cx| {
         let mut open = false;

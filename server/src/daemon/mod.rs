@@ -13,11 +13,12 @@
 //! term of its own, and what it stores carries that term's fence: a second one, whatever caused it, can only produce refused writes (H10).
 //!
 //! `state/` is the step machine of one node's daemons, `driver.rs` carries out what it asks for, `runner.rs` runs an activation,
-//! `handle.rs` and `post.rs` carry messages.
+//! `handle.rs` and `post.rs` carry messages, `survey.rs` says how all are doing, `control.rs` is what operators do.
 
 mod agreed;
 mod call;
 mod context;
+mod control;
 mod driver;
 mod event;
 mod handle;
@@ -30,6 +31,7 @@ mod runner;
 mod slot;
 mod spec;
 mod state;
+mod survey;
 mod table;
 mod user;
 
@@ -40,7 +42,8 @@ use arc_swap::ArcSwap;
 pub use self::{
     agreed::{ROLE_PREFIX, roles},
     call::agree,
-    context::{Context, TIMERS},
+    context::{Context, FIGURES, TIMERS},
+    control::OrderError,
     driver::Kill,
     event::Times,
     handle::{DEADLINE, Daemons},
@@ -50,7 +53,7 @@ pub use self::{
         Herald, KEEP_FOR, LISTED, Reach, Region, RegionAnswer, RegionQuestion, TICKETS, coordinators, region_daemon,
     },
     spec::{COUNT, NAME_BYTES, RESCALES, SETS, ShardedDaemonProcess, Singleton, faults},
-    table::{DaemonStatus, SetStatus},
+    table::{DaemonStatus, LastEnd, SetStatus, Survey},
     user::{Daemon, Fault},
 };
 use self::{call::Caller, driver::Driver, handle::Shared, post::Post, state::State};

@@ -18,6 +18,8 @@ use tokio::sync::oneshot;
 use super::{
     handle::{Daemons, Shared},
     letter::{MESSAGE_BYTES, Refused},
+    survey::Place,
+    table::DaemonStatus,
     user::{decode, encode},
 };
 use crate::{
@@ -59,6 +61,22 @@ enum Packet {
     Wake {
         shard: ShardId,
     },
+    /// To everybody: what was agreed on about a set has changed. Who does not hear it finds out when it reads it the next time.
+    Changed {
+        name: String,
+    },
+    /// How are those of a set doing that are at your node? Answered with the page behind this place.
+    Look {
+        number: u64,
+        name: String,
+        after: Option<Place>,
+    },
+    /// Try a parked one again. Answered with what it was doing.
+    Unpark {
+        number: u64,
+        name: String,
+        index: u32,
+    },
 }
 
 /// This node's way to the others.
@@ -92,8 +110,24 @@ impl Post {
         peers.send(&address, PeerMessage { from, reply: own.clone(), to, body }).is_ok()
     }
 
+    /// Tells all other members that what was agreed on about a set has changed.
+    pub(super) fn tell_changed(&self, shared: &Shared, name: &str) {
+        let (Some(peers), Some(own), Some(life)) = (&self.peers, &self.own, shared.ownership.incarnation()) else {
+            return;
+        };
+        let Ok(body) = encode(&Packet::Changed { name: name.to_owned() }) else { return };
+        let view = shared.ownership.view();
+        let others = view.members.iter().filter(|member| member.incarnation != life && !member.info.link.is_empty());
+        for member in others {
+            let body = PeerBody::Other(TOPIC.to_owned(), body.clone());
+            let message = PeerMessage { from: life.clone(), reply: own.clone(), to: member.incarnation.clone(), body };
+            // Who cannot be reached reads it in time.
+            drop(peers.send(&Address::from(member.info.link.as_str()), message));
+        }
+    }
+
     /// Sends a message to the daemon's node. [`Refused::Moving`]: it surely was not taken.
-    pub(super) async fn send(
+    pub(super) async fn message(
         &self,
         shared: &Shared,
         to: &IncarnationId,
@@ -101,6 +135,44 @@ impl Post {
         body: Bytes,
         asks: bool,
         deadline: Mono,
+    ) -> Result<Bytes, Refused> {
+        let (name, left) = (name.to_owned(), deadline.since(shared.clock.now()));
+        self.call(shared, to, deadline, |number| Packet::Request { number, name, index, asks, left, body }).await
+    }
+
+    /// One page of how the daemons of a set are doing at a node; `None`: no answer, or none that can be read.
+    pub(super) async fn look(
+        &self,
+        shared: &Shared,
+        to: &IncarnationId,
+        name: &str,
+        after: Option<Place>,
+        deadline: Mono,
+    ) -> Option<Vec<DaemonStatus>> {
+        let name = name.to_owned();
+        let page = self.call(shared, to, deadline, |number| Packet::Look { number, name, after }).await.ok()?;
+        decode(&page).ok()
+    }
+
+    /// Tries a parked one of another node again; what it was doing.
+    pub(super) async fn unpark(
+        &self,
+        shared: &Shared,
+        to: &IncarnationId,
+        (name, index): (&str, u32),
+        deadline: Mono,
+    ) -> Result<String, Refused> {
+        let name = name.to_owned();
+        let stage = self.call(shared, to, deadline, |number| Packet::Unpark { number, name, index }).await?;
+        decode(&stage).map_err(Refused::Unreadable)
+    }
+
+    async fn call(
+        &self,
+        shared: &Shared,
+        to: &IncarnationId,
+        deadline: Mono,
+        packet: impl FnOnce(u64) -> Packet,
     ) -> Result<Bytes, Refused> {
         let (Some(peers), Some(own), Some(life)) = (&self.peers, &self.own, shared.ownership.incarnation()) else {
             return Err(Refused::Moving);
@@ -111,9 +183,8 @@ impl Post {
             return Err(Refused::Moving);
         };
         let number = self.number.fetch_add(1, Ordering::Relaxed);
-        let left = deadline.since(shared.clock.now());
-        let packet = Packet::Request { number, name: name.to_owned(), index, asks, left, body };
-        let body = PeerBody::Other(TOPIC.to_owned(), encode(&packet).map_err(Refused::Unreadable)?);
+        let body = encode(&packet(number)).map_err(Refused::Unreadable)?;
+        let body = PeerBody::Other(TOPIC.to_owned(), body);
         let message = PeerMessage { from: life, reply: own.clone(), to: to.clone(), body };
         let (answer, mut answered) = oneshot::channel();
         self.open.lock().insert(number, answer);
@@ -187,6 +258,38 @@ impl DaemonInbox {
     }
 }
 
+impl DaemonInbox {
+    /// Makes the answer to a request, and sends it back.
+    fn answer<F>(
+        &self,
+        number: u64,
+        from: IncarnationId,
+        to: IncarnationId,
+        reply: Address,
+        make: impl FnOnce(Daemons) -> F,
+    ) where
+        F: Future<Output = Result<Bytes, Refused>> + Send + 'static,
+    {
+        let daemons = self.daemons.clone();
+        let back = move |answer| {
+            let packet = Packet::Answer { number, answer };
+            let (Ok(body), Some(peers)) = (encode(&packet), &daemons.0.post.peers) else { return dropped() };
+            let own = daemons.0.post.own.clone().unwrap_or_else(|| reply.clone());
+            let body = PeerBody::Other(TOPIC.to_owned(), body);
+            // An answer that is lost is one that its sender knows not to have.
+            if peers.send(&reply, PeerMessage { from: to, reply: own, to: from, body }).is_err() {
+                dropped();
+            }
+        };
+        let Ok(place) = self.handled.clone().try_acquire_owned() else { return back(Err(Refused::Busy)) };
+        let made = make(self.daemons.clone());
+        self.tasks.spawn("message for a daemon", Kind::Job, async move {
+            let _place = place;
+            back(made.await);
+        });
+    }
+}
+
 fn dropped() {
     metrics::counter!("tenure_daemon_messages_dropped_total").increment(1);
 }
@@ -214,29 +317,20 @@ impl PeerInbox for DaemonInbox {
                 _ => dropped(),
             },
             Ok(Packet::Request { number, name, index, asks, left, body }) if self.is_new(&from, number) => {
-                let place = self.handled.clone().try_acquire_owned();
-                let daemons = self.daemons.clone();
-                let back = move |answer| {
-                    let packet = Packet::Answer { number, answer };
-                    let (Ok(body), Some(peers)) = (encode(&packet), &daemons.0.post.peers) else { return dropped() };
-                    let own = daemons.0.post.own.clone().unwrap_or_else(|| reply.clone());
-                    let body = PeerBody::Other(TOPIC.to_owned(), body);
-                    // An answer that is lost is one that its sender knows not to have.
-                    if peers.send(&reply, PeerMessage { from: to, reply: own, to: from, body }).is_err() {
-                        dropped();
-                    }
-                };
-                let Ok(place) = place else { return back(Err(Refused::Busy)) };
-                let daemons = self.daemons.clone();
-                self.tasks.spawn("message for a daemon", Kind::Job, async move {
-                    let _place = place;
+                self.answer(number, from, to, reply, move |daemons| async move {
                     let deadline = daemons.0.clock.now().plus(left.min(LONGEST));
-                    // Not here: its sender looks anew where it is.
-                    let answer = match daemons.inbox(&name, index) {
-                        Some(inbox) => daemons.put(&inbox, body, asks, deadline).await,
-                        None => Err(Refused::Moving),
-                    };
-                    back(answer);
+                    daemons.put(&daemons.inbox(&name, index)?, body, asks, deadline).await
+                });
+            }
+            Ok(Packet::Changed { name }) => self.daemons.agreement_changed(&name),
+            // Both may come twice.
+            Ok(Packet::Look { number, name, after }) => {
+                self.answer(number, from, to, reply, move |daemons| async move { daemons.page(&name, after) });
+            }
+            Ok(Packet::Unpark { number, name, index }) => {
+                self.answer(number, from, to, reply, move |daemons| async move {
+                    let stage = daemons.unpark_here(&name, index).await?;
+                    encode(&stage).map_err(Refused::Unreadable)
                 });
             }
             Ok(Packet::Request { .. }) | Err(_) => dropped(),

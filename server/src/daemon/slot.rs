@@ -10,6 +10,31 @@ use crate::runtime::Mono;
 /// Longest wait before a restart, as a multiple of the first.
 const LONGEST_BACKOFF: u32 = 30;
 
+/// Longest text that is kept of an end: what a panic says may be of any length.
+const TEXT_BYTES: usize = 512;
+
+/// How an index ended last, other than by plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Last {
+    pub(crate) at: Mono,
+    /// `ended`, `failed`, `panicked`, `hung`, `cut off`, `lost its node`.
+    pub(crate) what: &'static str,
+    /// In the daemon's words, or what is known beyond that.
+    pub(crate) text: String,
+}
+
+impl Last {
+    pub(crate) fn new(at: Mono, what: &'static str, text: &str) -> Self {
+        Self { at, what, text: bounded(text) }
+    }
+}
+
+/// The beginning of a text, not more than is kept.
+pub(crate) fn bounded(text: &str) -> String {
+    let end = (0..=TEXT_BYTES.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    text.get(..end).unwrap_or_default().to_owned()
+}
+
 /// What happens when a task has ended that was stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
@@ -77,6 +102,10 @@ pub(crate) struct Slot {
     pub(crate) failures: VecDeque<Mono>,
     /// How often it was started again here.
     pub(crate) restarts: u64,
+    /// How it ended last, as this node knows.
+    pub(crate) last: Option<Last>,
+    /// Since when it is not live, though it should be.
+    pub(crate) down: Option<Mono>,
 }
 
 impl Slot {

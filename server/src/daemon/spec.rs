@@ -1,6 +1,6 @@
 //! What a game says of its daemons: [`ShardedDaemonProcess`] and [`Singleton`], and what is wrong or unwise about it.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use super::user::{Act, Daemon, Typed};
 use crate::config::Role;
@@ -30,6 +30,8 @@ pub struct ShardedDaemonProcess {
     pub(super) count: u32,
     pub(super) role: Role,
     pub(super) from: Vec<u32>,
+    /// From the first to the last: numbers that an operator may choose.
+    pub(super) range: Option<(u32, u32)>,
     pub(super) liveness: Duration,
     pub(super) restarts: u32,
     pub(super) window: Duration,
@@ -47,6 +49,7 @@ impl ShardedDaemonProcess {
             count: n,
             role: Role::Room,
             from: Vec::new(),
+            range: None,
             liveness: Duration::from_secs(30),
             restarts: 3,
             window: Duration::from_secs(60),
@@ -100,6 +103,14 @@ impl ShardedDaemonProcess {
         self
     }
 
+    /// The number may be changed while the set runs, by `daemons rescale` or [`super::Daemons::rescale`], to any of these; `n` is then only
+    /// the number that the cluster begins with. The factory makes the daemon of any index below the last of them, and a daemon that
+    /// divides work looks at [`super::Context::count`]. Not together with [`ShardedDaemonProcess::rescale_from`], which would change it back.
+    pub fn rescalable(mut self, counts: RangeInclusive<u32>) -> Self {
+        self.range = Some((*counts.start(), *counts.end()));
+        self
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -124,6 +135,15 @@ impl ShardedDaemonProcess {
             faults.push(format!(
                 "daemons {name:?}: rescale_from takes up to {RESCALES} other numbers than {count} and 0"
             ));
+        }
+        if let Some((first, last)) = self.range {
+            let count = self.count;
+            if first == 0 || last > COUNT || !(first..=last).contains(&count) {
+                faults.push(format!("daemons {name:?}: rescalable from {first} to {last}; {count} is within, all of it from 1 to {COUNT}"));
+            }
+            if !self.from.is_empty() {
+                faults.push(format!("daemons {name:?}: rescalable and rescale_from exclude one another: a deploy would undo what a command did"));
+            }
         }
         faults
     }

@@ -1,6 +1,6 @@
 //! Report on the histories: one owner per term, terms grow, each completed item once (H1, H2, H6).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use tenure_shared::{IncarnationId, ShardId, Term};
@@ -24,13 +24,16 @@ pub struct HistoryReport {
     /// Of these, shards that went from one owner to another.
     #[serde(default)]
     pub moves: u64,
+    /// Daemons and singletons looked at, those of former numbers too.
+    #[serde(default)]
+    pub daemons: u64,
     /// Completed work items looked at.
     pub completed: u64,
     /// What is wrong; empty is good.
     pub problems: Vec<String>,
 }
 
-/// Checks the histories of all shards.
+/// Checks the histories of all shards and daemons.
 ///
 /// # Errors
 /// The store's.
@@ -52,7 +55,43 @@ pub async fn check_history(store: &Store, shards: u32) -> Result<HistoryReport, 
         found.insert(one.shard, one.problems);
     }
     report.problems = found.into_values().flatten().collect();
+    check_daemons(store, &mut report).await?;
     Ok(report)
+}
+
+/// Whatever was ever claimed and is no shard.
+async fn check_daemons(store: &Store, report: &mut HistoryReport) -> Result<(), Error> {
+    let (mut keys, mut since) = (BTreeSet::new(), 0);
+    loop {
+        let (next, page) = store.routes(since).await?;
+        let whole = page.is_empty() || next <= since;
+        keys.extend(page.into_iter().map(|route| route.key).filter(|key| key.as_shard().is_none()));
+        since = next;
+        if whole {
+            break;
+        }
+    }
+    let (mut calls, mut left) = (JoinSet::new(), keys.into_iter());
+    let mut found: BTreeMap<Key, Vec<String>> = BTreeMap::new();
+    loop {
+        while calls.len() < AT_A_TIME
+            && let Some(key) = left.next()
+        {
+            let store = store.clone();
+            calls.spawn(async move {
+                let history = store.history(&key).await?;
+                Ok::<_, Error>((check_owners(&key, &history), history.len() as u64, key))
+            });
+        }
+        let Some(done) = calls.join_next().await else { break };
+        let (problems, changes, key) =
+            done.map_err(|error| Error::Broken(format!("reading a history ended: {error}")))??;
+        report.daemons += 1;
+        report.changes += changes;
+        found.insert(key, problems);
+    }
+    report.problems.extend(found.into_values().flatten());
+    Ok(())
 }
 
 struct OneShard {

@@ -7,9 +7,9 @@ use serde::Serialize;
 use tenure_shared::{PlayerId, RoomId};
 
 use super::{
-    ReloadError, ReportError,
+    DaemonOrder, ReloadError, ReportError,
     access::{self, Refusal},
-    check_history, check_ledger, list_done, list_work, retry_work,
+    check_history, check_ledger, daemons, list_done, list_work, retry_work,
     server::Shared,
     show_ledger,
 };
@@ -55,6 +55,7 @@ pub(super) async fn answer(shared: &Shared, request: &Request<Incoming>) -> Answ
         "/admin/work/done",
         "/admin/history",
         "/admin/cluster",
+        "/admin/daemons",
     ];
     match (reads, path) {
         (true, "/metrics") => plain("text/plain; version=0.0.4", shared.metrics.render()),
@@ -65,6 +66,7 @@ pub(super) async fn answer(shared: &Shared, request: &Request<Incoming>) -> Answ
             json(StatusCode::OK, &status)
         }
         (true, "/admin/cluster") => json(StatusCode::OK, &shared.source.cluster()),
+        (true, "/admin/daemons") => json(StatusCode::OK, &shared.source.daemons().await),
         (true, "/admin/ledger") => ledger(shared, &query).await,
         (true, "/admin/ledger/check") => match player(&query) {
             Ok(player) => {
@@ -90,6 +92,14 @@ pub(super) async fn answer(shared: &Shared, request: &Request<Incoming>) -> Answ
         (false, "/admin/schedule/reload") if method == Method::POST => reload(shared).await,
         (_, "/live" | "/ready" | "/admin/work/retry" | "/admin/drain" | "/admin/schedule/reload") => {
             bare(StatusCode::METHOD_NOT_ALLOWED)
+        }
+        (_, path) if path.strip_prefix("/admin/daemons/").is_some_and(daemons::is_verb) => {
+            let verb = path.trim_start_matches("/admin/daemons/");
+            if method == Method::POST {
+                order(shared, verb, &query).await
+            } else {
+                bare(StatusCode::METHOD_NOT_ALLOWED)
+            }
         }
         (false, path) if known.contains(&path) => bare(StatusCode::METHOD_NOT_ALLOWED),
         _ => error(StatusCode::NOT_FOUND, "no such page; see /admin"),
@@ -135,6 +145,25 @@ async fn retry(shared: &Shared, query: &Query<'_>) -> Answer {
     let id = WorkId { room, job: job.into(), key: key.into() };
     let fence = shared.source.fence(shard);
     report(retry_work(shared.source.store(), shard, fence, &id).await.map(|()| Done { done: true }))
+}
+
+async fn order(shared: &Shared, verb: &str, query: &Query<'_>) -> Answer {
+    let order = match daemons::read(verb, |name| query.get(name)) {
+        Some(Ok(order)) => order,
+        Some(Err(mistake)) => return error(StatusCode::BAD_REQUEST, mistake),
+        None => return error(StatusCode::NOT_FOUND, "no such order"),
+    };
+    // What is asked may be a secret of the game.
+    if !matches!(order, DaemonOrder::Ask(..)) {
+        tracing::info!(?order, "told by the admin port");
+    }
+    match shared.source.order(order).await {
+        Ok(answer) => json(StatusCode::OK, &answer),
+        Err(failure) => {
+            let status = StatusCode::from_u16(failure.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            error(status, &failure.to_string())
+        }
+    }
 }
 
 async fn reload(shared: &Shared) -> Answer {

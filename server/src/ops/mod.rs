@@ -5,6 +5,7 @@
 
 mod access;
 mod cluster;
+mod daemons;
 mod history;
 mod http;
 mod ledger;
@@ -15,6 +16,7 @@ mod source;
 mod work;
 
 pub use cluster::{ClusterReport, MOVES_KEPT, MemberReport, MoveReport, Moves, OwnerReport};
+pub use daemons::{DaemonError, DaemonOrder, DaemonsReport, SetReport};
 pub use history::{HistoryReport, check_history};
 pub use ledger::{LedgerCheck, LedgerLine, LedgerReport, check_ledger, show_ledger};
 pub use probe::Probe;

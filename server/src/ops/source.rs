@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use tenure_shared::{RoomId, ShardId, Term, Tick};
 
-use super::{ClusterReport, ReloadError, ReloadReport};
+use super::{ClusterReport, DaemonError, DaemonOrder, DaemonsReport, ReloadError, ReloadReport};
 use crate::{
     runtime::Wall,
     store::{BoxFuture, Fence, Store},
@@ -26,6 +26,10 @@ pub trait Source: Send + Sync + 'static {
     fn shards(&self) -> u32;
     /// The cluster, as this node sees it.
     fn cluster(&self) -> ClusterReport;
+    /// The daemons of the cluster, those of other nodes too. Cancel-safe.
+    fn daemons(&self) -> BoxFuture<'_, DaemonsReport>;
+    /// Carries out an order for daemons; the answer is for the one who asked. Cancelled, it may have been carried out.
+    fn order(&self, order: DaemonOrder) -> BoxFuture<'_, Result<serde_json::Value, DaemonError>>;
     /// Begins the node's end: its shards move, then it stops, as after SIGTERM. Repeating it changes nothing.
     fn drain(&self);
     /// Reads the file of schedules again. With any mistake in it the running schedules are kept. Cancel-safe: it is done whole or not at all.
@@ -185,6 +189,9 @@ pub struct StatusReport {
     /// The file of schedules.
     #[serde(default)]
     pub rewards: Option<RewardsReport>,
+    /// Daemons of the cluster that should run and do not, as far as this node knows, a line each; what changes hands now is not here.
+    #[serde(default)]
+    pub daemons_missing: Vec<String>,
     /// Schedules, next one first.
     pub schedules: Vec<ScheduleReport>,
     /// The last events, newest first.

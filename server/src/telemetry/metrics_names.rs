@@ -112,6 +112,7 @@ metrics! {
     Gauge "tenure_match_tickets" ["region"] "Players whom the coordinator of a region on this node told of a room lately, or for whom it keeps a seat.";
     Gauge "tenure_daemons_running" ["set"] "Daemons that run on this node.";
     Gauge "tenure_daemons_parked" ["set"] "Daemons of this node that failed too often and are not started any more.";
+    Gauge "tenure_daemons_not_live_seconds" ["set"] "For how long a daemon has not run, the longest of the set, as far as this node knows; those that are parked here count, those of a stopped set do not.";
     Gauge "tenure_daemons_nowhere" ["set"] "Daemons that run nowhere, or wait here for their restart, as far as this node knows.";
     Counter "tenure_store_conflicts_total" [] "Commands to Redis that were carried out anew, since others changed their rows meanwhile.";
     Counter "tenure_store_failures_total" [] "Faults of the embedded store's file: full disk, I/O errors, damage.";

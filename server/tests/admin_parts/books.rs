@@ -3,8 +3,8 @@
 use tenure::{
     runtime::Wall,
     store::{
-        Backend, BoxFuture, Command, CompletedWork, Error, GrantId, HistoryEntry, LedgerEntry, Reply, Stamped, WorkId,
-        WorkItem,
+        Backend, BoxFuture, Command, CompletedWork, Error, GrantId, HistoryEntry, Key, LedgerEntry, Reply, Route,
+        Stamped, WorkId, WorkItem,
     },
 };
 use tenure_shared::{IncarnationId, RoomId, ShardId, Term};
@@ -49,6 +49,12 @@ impl Books {
             Command::Ledger { .. } => Reply::Ledger(Vec::new()),
             Command::Work { shard, after: None, .. } if shard == room().shard(SHARDS) => Reply::Work(vec![item()]),
             Command::Work { .. } => Reply::Work(Vec::new()),
+            Command::Routes { since } => {
+                let route = |key| Route { key, owner: Some(owner("b#1")), term: Term(2) };
+                let keys = [Key::shard(ShardId(0)), Key::named("daemon/work@1/3")];
+                let changed = if since == 0 { keys.map(route).to_vec() } else { Vec::new() };
+                Reply::Routes { counter: 2, changed }
+            }
             Command::History { key } => {
                 let entry = |term, name| HistoryEntry {
                     term: Term(term),
@@ -57,7 +63,7 @@ impl Books {
                     cause: "acquire".into(),
                     at: Wall(term),
                 };
-                let first = key.as_shard() == Some(ShardId(0));
+                let first = key.as_shard().is_none_or(|shard| shard == ShardId(0));
                 Reply::History(vec![entry(1, "a#1"), entry(if first && self.damaged { 1 } else { 2 }, "b#1")])
             }
             Command::Completed { .. } => {

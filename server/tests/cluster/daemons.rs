@@ -2,7 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::nodes::{Cluster, Node, can_run, until};
+use serde_json::Value;
+
+use crate::{
+    nodes::{Cluster, Node, can_run, until},
+    support::process::run,
+};
 
 const REGIONS: &str = "daemons.regions=[\"r1\",\"r2\",\"r3\",\"r4\",\"r5\",\"r6\"]";
 
@@ -13,7 +18,9 @@ fn running(node: &Node) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     for set in sets {
         let row = &set["daemons"][0];
-        if row["stage"].as_str() == Some("running") {
+        if set["name"].as_str().is_some_and(|name| name.starts_with("region-"))
+            && row["stage"].as_str() == Some("running")
+        {
             found.insert(set["name"].as_str().expect("a name").to_owned(), row["term"].as_u64().expect("a term"));
         }
     }
@@ -78,4 +85,105 @@ fn coordinators_outlive_their_nodes() {
     assert!(c.ended().success(), "{}", cluster.log("c"));
     let last = all_run(&[&b], &mut seen);
     assert_eq!(last.keys().collect::<BTreeSet<_>>(), first.keys().collect::<BTreeSet<_>>());
+}
+
+/// `demo daemons …` of a node: exit code and output.
+fn daemons(cluster: &Cluster, node: &str, words: &[&str]) -> (Option<i32>, String) {
+    let file = cluster.dir.path().join(format!("{node}.json"));
+    let mut line = vec!["daemons"];
+    line.extend(words);
+    line.extend(["--ready-file", file.to_str().expect("text")]);
+    let (exit, out, err) = run(&line, cluster.dir.path());
+    (exit, out + &err)
+}
+
+/// What each of the census does, as a node says: all of one word.
+fn census(cluster: &Cluster, node: &str) -> Option<(String, Vec<String>)> {
+    let (_, text) = daemons(cluster, node, &["list", "census", "--json"]);
+    let report: Value = serde_json::from_str(&text).ok()?;
+    let set = &report["sets"][0]["set"];
+    let stages = set["daemons"].as_array()?.iter().filter_map(|row| row["stage"].as_str().map(str::to_owned));
+    Some((set["agreed"].as_str()?.to_owned(), stages.collect()))
+}
+
+fn until_all(cluster: &Cluster, node: &str, stage: &str) -> String {
+    until(&format!("a census that is {stage}"), || {
+        let (agreed, stages) = census(cluster, node)?;
+        (stages.len() == 8 && stages.iter().all(|one| one == stage)).then_some(agreed)
+    })
+}
+
+#[test]
+fn operators_see_and_order_the_daemons_of_all_nodes_from_any_room_node() {
+    if !can_run() {
+        return;
+    }
+    let cluster = Cluster::new();
+    let a = cluster.start("a", "room", &[]);
+    let b = cluster.start("b", "room", &[]);
+    let _gateway = cluster.start("gate", "gateway", &[]);
+    assert_eq!(until_all(&cluster, "a", "running"), "8 on room, generation 1");
+    until("a share for each", || {
+        let (exit, text) = daemons(&cluster, "b", &["list"]);
+        let on = |node: &str| {
+            text.lines().filter(|line| line.contains(&format!(" {node} ")) && line.contains("running")).count()
+        };
+        (exit == Some(0) && (on("a"), on("b")) == (4, 4) && text.contains("entries ")).then_some(())
+    });
+    // A gateway knows where they are and has no way to them, and says so.
+    let (exit, text) = daemons(&cluster, "gate", &["list"]);
+    assert!(exit == Some(0) && text.contains("elsewhere") && text.contains("! no answer from a, b"), "{text}");
+
+    for index in 0..8 {
+        let (exit, text) = daemons(&cluster, "a", &["ask", "census", &index.to_string(), "\"Report\""]);
+        let report: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("JSON: {text}"));
+        assert_eq!((exit, report["index"].as_u64(), report["count"].as_u64()), (Some(0), Some(index), Some(8)));
+    }
+    let (exit, text) = daemons(&cluster, "b", &["rescale", "census", "6"]);
+    assert!(exit == Some(1) && text.contains("does not say that the number may change"), "{text}");
+    let (exit, text) = daemons(&cluster, "b", &["unpark", "census", "2"]);
+    assert!(exit == Some(1) && text.contains("is not parked: it is running"), "{text}");
+
+    // The order may be given to a gateway: it is the store's word, for all.
+    let (exit, text) = daemons(&cluster, "gate", &["stop", "census"]);
+    assert!(
+        exit == Some(0) && text.contains("8 on room, generation 1, stopped. Its daemons stop on ALL nodes"),
+        "{text}"
+    );
+    until_all(&cluster, "a", "nowhere");
+    assert_eq!(daemons(&cluster, "a", &["list"]).0, Some(0), "stopped on purpose is no problem");
+    b.kill();
+    let b = cluster.start("b", "room", &[]);
+    let stages = until("the agreement", || {
+        let (agreed, stages) = census(&cluster, "b")?;
+        agreed.ends_with(", stopped").then_some(stages)
+    });
+    assert!(!stages.iter().any(|stage| stage == "running"), "after a restart too");
+    let (exit, text) = daemons(&cluster, "b", &["start", "census"]);
+    assert!(exit == Some(0) && text.contains("census: 8 on room, generation 1. Its daemons start"), "{text}");
+    until_all(&cluster, "b", "running");
+
+    // Its node dies: whoever took it over says so.
+    let (_, text) = daemons(&cluster, "b", &["list"]);
+    let had_some = text.lines().any(|line| line.contains(" a "));
+    a.kill();
+    if had_some {
+        until("the end of a", || {
+            let (exit, text) = daemons(&cluster, "b", &["list"]);
+            (exit == Some(0) && text.contains("last lost its node") && text.contains("taken over from a#"))
+                .then_some(())
+        });
+    }
+    let (exit, text) = run_history(&cluster, "b");
+    assert!(exit == Some(0) && text.contains(" 8 daemons, "), "{text}");
+    drop(b);
+}
+
+fn run_history(cluster: &Cluster, node: &str) -> (Option<i32>, String) {
+    let file = cluster.dir.path().join(format!("{node}.json"));
+    let settings = cluster.settings(&[]);
+    let mut line = vec!["history", "check", "--ready-file", file.to_str().expect("text")];
+    line.extend(settings.iter().map(String::as_str));
+    let (exit, out, err) = run(&line, cluster.dir.path());
+    (exit, out + &err)
 }

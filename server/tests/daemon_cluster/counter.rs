@@ -139,6 +139,7 @@ impl Counter {
         let next = self.counted + 1;
         ctx.save(Bytes::copy_from_slice(&next.to_le_bytes())).await?;
         self.counted = next;
+        assert!(ctx.show("counted", i64::try_from(next).unwrap_or(i64::MAX)), "there is room for a figure");
         let (name, generation) = (ctx.name().to_owned(), ctx.generation());
         let mut newest = self.records.0.newest.lock();
         let newest = newest.entry(name.clone()).or_insert(generation);

@@ -87,7 +87,8 @@ async fn a_crash_loop_is_parked_with_its_reason_and_only_that_one() {
     assert!(matches!(answer, Err(Refused::Parked(_))), "{answer:?}");
     // The fault is mended.
     world.records.panics(3, 0);
-    assert!(daemons.unpark("work", 3).await);
+    let unpark = daemons.clone();
+    world.during(async move { unpark.unpark("work", 3).await }).await.expect("it is parked");
     world.run(Duration::from_secs(3)).await;
     assert_eq!(world.count("work"), 4);
     assert!(world.nodes.iter().all(|node| node.daemons.is_whole()));

@@ -5,6 +5,9 @@
     reason = "a test stops at what it did not expect, and is its own supervisor"
 )]
 
+#[path = "../support/clocks.rs"]
+mod clocks;
+mod control;
 mod counter;
 mod failing;
 mod messages;
@@ -12,7 +15,13 @@ mod regions;
 mod rescale;
 mod world;
 
-use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
 
 use tenure::{
     daemon::{ShardedDaemonProcess, Singleton},
@@ -174,6 +183,37 @@ async fn a_singleton_goes_where_it_is_told_to_and_stays_there() {
     assert_eq!((world.node(to).running("post").len(), world.terms("post")), (1, term), "it stays there");
 }
 
+/// Where the lines of a log go.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_node_warns_of_unwise_numbers_when_it_starts() {
+    let (lines, mut world) = (Lines::default(), World::new());
+    let writer = lines.clone();
+    let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let guard = tracing::subscriber::set_default(log);
+    let counters = |name: &str, count| world.records.counters(name, count);
+    let sets = vec![counters("one", 1), counters("some", 8), counters("many", 100_000)];
+    world.start(&Plan::of("a", "1", 0), sets).await.expect("unwise is not wrong");
+    drop(guard);
+    let text = String::from_utf8(lines.0.lock().clone()).expect("text");
+    let warnings: Vec<&str> = text.lines().filter(|line| line.contains("WARN")).collect();
+    assert!(warnings.len() == 2 && !text.contains("\"some\""), "{text}");
+    assert!(warnings[0].contains("\"one\": a set of one is a Singleton"), "{text}");
+    assert!(warnings[1].contains("\"many\": 100000 of them") && warnings[1].contains("use rooms"), "{text}");
+}
+
 #[test]
 fn unwise_numbers_get_advice_and_wrong_words_are_refused() {
     let records = Records::default();
@@ -196,5 +236,11 @@ fn unwise_numbers_get_advice_and_wrong_words_are_refused() {
         assert_eq!(faults(&[bad]).len(), 1);
     }
     assert_eq!(faults(&[records.counters("work", 8).rescale_from(8)]).len(), 1);
+    assert_eq!(faults(&[records.counters("work", 8).rescalable(1..=64)]), Vec::<String>::new());
+    let reversed = std::ops::RangeInclusive::new(9, 1);
+    for bad in [0..=8, 9..=64, 1..=7, 1..=2_000_000, reversed] {
+        assert_eq!(faults(&[records.counters("work", 8).rescalable(bad)]).len(), 1);
+    }
+    assert_eq!(faults(&[records.counters("work", 8).rescalable(1..=64).rescale_from(6)]).len(), 1);
     assert_eq!(faults(&[records.counters("work", 8), records.counters("work", 9)]).len(), 1);
 }

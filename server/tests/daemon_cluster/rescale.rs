@@ -5,7 +5,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 use tenure::{config::Role, store::Key};
 
 use crate::{
-    counter::{Counter, Order},
+    counter::{Counter, Order, Records},
     world::{Plan, World},
 };
 
@@ -95,6 +95,24 @@ async fn the_former_generation_is_ended_for_ever_and_wakes_to_nothing() {
         world.during(async move { ask.ask::<Counter>("work", 11, &Order::Report, Duration::from_secs(2)).await });
     let report = report.await.expect("an answer");
     assert_eq!((report.generation, report.count), (2, 12));
+}
+
+#[tokio::test]
+async fn a_node_that_is_cut_off_while_the_number_changes_works_for_neither() {
+    // C31: the node with daemon 5 is cut off from the store, the number changes by command, and it is back.
+    let sets = |records: &Records| vec![records.counters("work", 8).rescalable(1..=16)];
+    let mut world = World::with(&["a", "b", "c"], sets).await;
+    let away = world.nodes.iter().find(|node| node.running("work").contains_key(&5)).expect("it runs").name.clone();
+    let other = world.nodes.iter().find(|node| node.name != away).expect("another").name.clone();
+    world.node(&away).cut.store(true, Ordering::SeqCst);
+    let daemons = world.node(&other).daemons.clone();
+    world.during(async move { daemons.rescale("work", 12).await }).await.expect("within");
+    world.run(Duration::from_secs(12)).await;
+    assert_eq!((world.count("work"), world.loads("work").len()), (12, 2), "nobody waits for it: it is no member");
+    let counted = world.records.counted("work", 1, 5);
+    world.node(&away).cut.store(false, Ordering::SeqCst);
+    world.run(Duration::from_secs(40)).await;
+    assert_eq!((world.records.counted("work", 1, 5), world.loads("work")), (counted, vec![4, 4, 4]));
 }
 
 #[tokio::test]

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    future::ready,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -14,51 +13,21 @@ use parking_lot::Mutex;
 use tenure::{
     daemon::{self, DaemonInbox, DaemonParts, Daemons, ShardedDaemonProcess, Times},
     link::{Address, PeerInbox as _, PeerMessage, Peers},
-    ownership::{self, LeaseThread, Options, Ownership},
-    runtime::{Clock, ManualClock, Rng, Shutdown, Tasks, Wall, mailbox::Refused},
-    store::{
-        Backend, BoxFuture, Command, Error, MemberInfo, Stamped, Store,
-        model::{self, Rules},
-    },
+    runtime::{Rng, mailbox::Refused},
+    store::Error,
 };
 use tenure_shared::{ShardId, Term};
 
-use crate::counter::Records;
+pub(crate) use crate::clocks::{Plan, STEP};
+use crate::{
+    clocks::{self, Time},
+    counter::Records,
+};
 
 /// Of the cluster.
 pub(crate) const SHARDS: u32 = 4;
-pub(crate) const START: Wall = Wall(1_764_446_400_123_456);
-/// How far clocks move at a time.
-pub(crate) const STEP: Duration = Duration::from_millis(50);
 /// How often everybody may run between two moves of the clocks.
 const TURNS: usize = 250;
-
-/// The store: the rules over rows that a test may look at.
-pub(crate) struct Rows {
-    clock: Clock,
-    rows: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
-}
-
-impl Rows {
-    fn execute(&self, command: Command) -> Stamped {
-        model::apply(&mut *self.rows.lock(), &Rules::default(), self.clock.wall(), command)
-    }
-}
-
-/// One node's way to the store, which can be cut.
-struct Way {
-    store: Arc<Rows>,
-    cut: Arc<AtomicBool>,
-}
-
-impl Backend for Way {
-    fn execute(&self, command: Command) -> BoxFuture<'_, Stamped> {
-        if self.cut.load(Ordering::SeqCst) {
-            return Box::pin(ready(Stamped { at: Wall(0), reply: Err(Error::Unavailable("cut".to_owned())) }));
-        }
-        Box::pin(ready(self.store.execute(command)))
-    }
-}
 
 /// The links between nodes: a message arrives at once, or not at all.
 #[derive(Default)]
@@ -80,24 +49,20 @@ impl Peers for Switch {
 }
 
 pub(crate) struct Node {
-    pub(crate) name: String,
-    pub(crate) ownership: Ownership,
+    member: clocks::Node,
     pub(crate) daemons: Daemons,
-    pub(crate) store: Store,
-    pub(crate) clock: Clock,
-    hand: ManualClock,
-    pub(crate) cut: Arc<AtomicBool>,
     stands: Arc<AtomicBool>,
-    stopped: Option<Duration>,
-    pub(crate) tasks: Tasks,
     pub(crate) killed: Arc<AtomicU64>,
 }
 
-impl Node {
-    pub(crate) fn acts(&self) -> bool {
-        self.stopped.is_none() && self.ownership.holds(self.clock.now())
+impl std::ops::Deref for Node {
+    type Target = clocks::Node;
+    fn deref(&self) -> &clocks::Node {
+        &self.member
     }
+}
 
+impl Node {
     /// What runs here: index and term, of one set.
     pub(crate) fn running(&self, set: &str) -> BTreeMap<u32, Term> {
         let sets = self.daemons.status();
@@ -113,8 +78,7 @@ impl Node {
 }
 
 pub(crate) struct World {
-    hand: ManualClock,
-    pub(crate) store: Arc<Rows>,
+    pub(crate) time: Time,
     pub(crate) switch: Arc<Switch>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) records: Records,
@@ -130,14 +94,6 @@ pub(crate) struct World {
     pub(crate) threads: Option<tokio::runtime::Handle>,
 }
 
-/// How a node is started.
-pub(crate) struct Plan<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) version: &'a str,
-    pub(crate) revision: u64,
-    pub(crate) roles: &'a [&'a str],
-}
-
 impl<'a> Plan<'a> {
     pub(crate) fn of(name: &'a str, version: &'a str, revision: u64) -> Self {
         Self { name, version, revision, roles: &["room"] }
@@ -146,11 +102,8 @@ impl<'a> Plan<'a> {
 
 impl World {
     pub(crate) fn new() -> Self {
-        let (clock, hand) = Clock::manual(START);
-        let store = Arc::new(Rows { clock, rows: Mutex::default() });
         Self {
-            hand,
-            store,
+            time: Time::new(),
             switch: Arc::default(),
             nodes: Vec::new(),
             records: Records::default(),
@@ -177,39 +130,19 @@ impl World {
     pub(crate) async fn start(&mut self, plan: &Plan<'_>, sets: Vec<ShardedDaemonProcess>) -> Result<(), Error> {
         let faults = daemon::faults(&sets);
         assert!(faults.is_empty(), "{faults:?}");
-        let (clock, hand) = Clock::manual(START);
-        let cut = Arc::new(AtomicBool::new(false));
-        let store = Store::new(Way { store: self.store.clone(), cut: cut.clone() }, clock.clone());
-        let tasks = Tasks::new(Shutdown::new());
-        daemon::agree(&store, &sets).await?;
-        let name = plan.name.to_owned();
-        let roles = plan.roles.iter().map(|role| (*role).to_owned()).chain(daemon::roles(&sets));
-        let info = MemberInfo {
-            node: name.clone(),
-            roles: roles.collect(),
-            version: plan.version.to_owned(),
-            revision: plan.revision,
-            link: format!("{name}:7779"),
-            public_url: String::new(),
-            zone_data: "2026a".to_owned(),
-        };
-        let options = Options {
-            shards: SHARDS,
-            times: ownership::Times::default(),
-            thread: LeaseThread::Task,
-            ..Options::default()
-        };
+        let place = self.time.place();
+        daemon::agree(&place.store, &sets).await?;
         self.starts += 1;
         let rng = Rng::seeded(self.starts);
-        let ownership = Ownership::start(store.clone(), clock.clone(), rng.clone(), options, info, &tasks).await?;
+        let member = place.join(plan, daemon::roles(&sets), SHARDS, rng.clone()).await?;
         let (killed, woken) = (Arc::<AtomicU64>::default(), self.woken.clone());
         let counts = killed.clone();
-        let address = Address::from(format!("{name}:7779").as_str());
+        let address = Address::from(format!("{}:7779", plan.name).as_str());
         let daemons = Daemons::launch(DaemonParts {
             sets,
-            store: store.clone(),
-            ownership: ownership.clone(),
-            clock: clock.clone(),
+            store: member.store.clone(),
+            ownership: member.ownership.clone(),
+            clock: member.clock.clone(),
             rng,
             times: Times::default(),
             peers: Some((self.switch.clone(), address.clone())),
@@ -217,13 +150,13 @@ impl World {
             kill: Box::new(move |_| {
                 counts.fetch_add(1, Ordering::SeqCst);
             }),
-            tasks: tasks.clone(),
+            tasks: member.tasks.clone(),
             threads: self.threads.clone().unwrap_or_else(tokio::runtime::Handle::current),
         });
-        let (inbox, stands) = (DaemonInbox::new(daemons.clone(), tasks.clone()), Arc::new(AtomicBool::new(false)));
+        let (inbox, stands) =
+            (DaemonInbox::new(daemons.clone(), member.tasks.clone()), Arc::new(AtomicBool::new(false)));
         self.switch.0.lock().insert(address, (Arc::new(inbox), stands.clone()));
-        let stopped = None;
-        self.nodes.push(Node { name, ownership, daemons, store, clock, hand, cut, stands, stopped, tasks, killed });
+        self.nodes.push(Node { member, daemons, stands, killed });
         Ok(())
     }
 
@@ -244,16 +177,15 @@ impl World {
     /// As SIGSTOP.
     pub(crate) fn stop(&mut self, name: &str) {
         let node = self.nodes.iter_mut().find(|node| node.name == name).expect("a node of that name");
-        node.stopped = Some(Duration::ZERO);
+        node.member.stop();
         node.stands.store(true, Ordering::SeqCst);
     }
 
     /// As SIGCONT: all the time that passed is seen at once.
     pub(crate) fn wake(&mut self, name: &str) {
         let node = self.nodes.iter_mut().find(|node| node.name == name).expect("a node of that name");
-        let missed = node.stopped.take().expect("is stopped");
         node.stands.store(false, Ordering::SeqCst);
-        node.hand.advance(missed);
+        node.member.wake();
     }
 
     /// As SIGTERM: it drains and leaves.
@@ -291,28 +223,9 @@ impl World {
 
     pub(crate) async fn run_by(&mut self, time: Duration, step: Duration) {
         for _ in 0..(time.as_millis() / step.as_millis()) {
-            self.hand.advance(step);
-            for node in &mut self.nodes {
-                match &mut node.stopped {
-                    Some(missed) => *missed += step,
-                    None => node.hand.advance(step),
-                }
-            }
-            self.turns().await;
-            self.give();
+            self.time.pass(self.nodes.iter_mut().map(|node| &mut node.member), step, TURNS).await;
+            self.nodes.iter().filter(|node| node.acts()).for_each(|node| node.give());
             self.check(step);
-        }
-    }
-
-    /// Shards have no rooms here: they are given at once.
-    fn give(&self) {
-        for node in self.nodes.iter().filter(|node| node.acts()) {
-            for (shard, _) in node.ownership.gives() {
-                if let Some(fence) = node.ownership.fence(shard) {
-                    let ownership = node.ownership.clone();
-                    tokio::spawn(async move { ownership.gave(&fence).await });
-                }
-            }
         }
     }
 

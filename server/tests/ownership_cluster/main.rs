@@ -5,6 +5,8 @@
     reason = "a test stops at what it did not expect, and is its own supervisor"
 )]
 
+#[path = "../support/clocks.rs"]
+mod clocks;
 mod world;
 
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
@@ -60,11 +62,11 @@ async fn a_stopped_node_that_wakes_is_refused_everything_and_comes_back_as_anoth
     // C26: SIGSTOP for three leases, then SIGCONT.
     let mut world = World::with(&["a", "b", "c"]).await;
     let (fences, life) = (world.fences("a"), world.node("a").life());
-    world.node_mut("a").stopped = Some(Duration::ZERO);
+    world.node_mut("a").stop();
     // Whatever its tasks do meanwhile, its clock says that nothing is due.
     world.run(Duration::from_secs(9)).await;
     assert_eq!(world.loads(), BTreeMap::from([("b", 12), ("c", 12)]));
-    world.wake("a");
+    world.node_mut("a").wake();
     assert!(!world.node("a").acts(), "it knows by itself, before anybody tells");
     for fence in &fences {
         let late = world.node("a").store.commit(fence, SHARDS, 1, Batch::default()).await;

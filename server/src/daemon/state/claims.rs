@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use tenure_shared::{IncarnationId, Term};
 
-use super::State;
+use super::{State, tasks::LOST};
 use crate::{
     daemon::{
         agreed::read_key,
         event::{At, Effect, Seen},
-        slot::{Phase, Then},
+        slot::{Last, Phase, Then},
     },
     ownership::Owned,
     runtime::Mono,
@@ -80,9 +80,14 @@ impl State {
     ) {
         let (acts, ours) = (self.acts(now), self.is(Some(incarnation)));
         let former = self.sets.get(at.set).is_some_and(|set| set.is_former(at.generation));
+        let holder = self.slot(at).and_then(|slot| slot.holder().cloned());
+        let lost = holder.filter(|holder| holder != incarnation && !self.lives(holder));
         let Some(slot) = self.slot(at) else { return };
         if !ours || term <= slot.term() {
             return;
+        }
+        if let Some(lost) = lost {
+            slot.last = Some(Last::new(now, LOST, &format!("taken over from {lost}")));
         }
         slot.claim = Some((Some(incarnation.clone()), term));
         slot.fresh = true;

@@ -129,6 +129,7 @@ impl State {
                 self.plan(now, set, &mut effects);
             }
         }
+        self.note_down(now);
         effects
     }
 
@@ -171,6 +172,35 @@ impl State {
                 fleet.slots.iter().enumerate().map(move |(index, slot)| (at(index), slot))
             })
         })
+    }
+
+    /// What an index is doing, as far as this node knows, and why it is not started any more.
+    pub(crate) fn stage(&self, slot: &Slot) -> (&'static str, Option<String>) {
+        match &slot.phase {
+            Phase::Running { .. } => ("running", None),
+            Phase::Loading(_) => ("starting", None),
+            Phase::Ending(_) | Phase::Releasing(_) => ("stopping", None),
+            Phase::Waiting { .. } => ("waiting", None),
+            Phase::Parked { reason, .. } => ("parked", Some(reason.clone())),
+            Phase::Idle | Phase::Asking => match slot.holder() {
+                Some(holder) if self.lives_elsewhere(holder) => ("elsewhere", None),
+                _ => ("nowhere", None),
+            },
+        }
+    }
+
+    /// Since when each index is not live. One that is with a living member counts as live: how it is doing is known there.
+    fn note_down(&mut self, now: Mono) {
+        for set in 0..self.sets.len() {
+            let Some(agreed) = self.sets.get(set).and_then(|set| set.agreed) else { continue };
+            let Some(fleet) = self.sets.get(set).and_then(|set| set.fleets.get(&agreed.generation)) else { continue };
+            let live = |slot: &Slot| agreed.stopped || matches!(self.stage(slot).0, "running" | "elsewhere");
+            let live: Vec<bool> = fleet.slots.iter().map(live).collect();
+            let fleet = self.sets.get_mut(set).and_then(|set| set.fleets.get_mut(&agreed.generation));
+            for (slot, live) in fleet.into_iter().flat_map(|fleet| &mut fleet.slots).zip(live) {
+                slot.down = if live { None } else { slot.down.or(Some(now)) };
+            }
+        }
     }
 
     fn slot(&mut self, at: At) -> Option<&mut Slot> {

@@ -52,6 +52,12 @@ impl SetState {
 }
 
 impl State {
+    /// Somebody says that what was agreed on has changed.
+    pub(crate) fn ask_soon(&mut self, set: usize) {
+        self.sets.get_mut(set).into_iter().for_each(|set| set.next_ask = Mono(0));
+        self.next_look = Mono(0);
+    }
+
     pub(super) fn ask_agreements(&mut self, now: Mono, effects: &mut Vec<Effect>) {
         let (often, seldom) = (self.times.heartbeat, self.times.claim_check);
         for (set, state) in self.sets.iter_mut().enumerate() {
@@ -67,8 +73,11 @@ impl State {
     pub(super) fn agreed(&mut self, now: Mono, set: usize, agreed: Agreed, effects: &mut Vec<Effect>) {
         let Some(state) = self.sets.get_mut(set) else { return };
         state.asking = false;
-        // An answer that was overtaken.
-        if state.agreed.is_some_and(|known| known.generation > agreed.generation) {
+        // Overtaken, or the store has forgotten what it had acknowledged: it is told again. Of an answer that was overtaken the store
+        // says something else by now, and refuses.
+        if let Some(known) = state.agreed.filter(|known| known.generation > agreed.generation) {
+            state.asking = true;
+            effects.push(Effect::Reagree { set, from: agreed, to: known });
             return;
         }
         let opened = state.agreed.is_some_and(|known| known.after.is_some()) && agreed.after.is_none();
@@ -116,10 +125,10 @@ impl State {
         }
     }
 
-    /// Whether this build wants another count than the agreed one, and all serving nodes say that they can go over to it.
+    /// Whether this build is to replace the agreed count, and all serving nodes say that they can go over to its own.
     fn all_declare(&self, set: usize, agreed: Agreed) -> bool {
         let spec = &self.sets[set].spec;
-        let wants = spec.count != agreed.count && agreed.fits(spec);
+        let wants = spec.from.contains(&agreed.count) && agreed.fits(spec);
         let role = spec.role.name();
         let serving = self.peers.iter().filter(|peer| peer.node.serving && peer.roles.iter().any(|word| word == role));
         let mut declared = serving.flat_map(|peer| &peer.declared).filter(|declared| declared.name == spec.name);

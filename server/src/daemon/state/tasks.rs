@@ -8,11 +8,16 @@ use super::State;
 use crate::{
     daemon::{
         event::{At, Effect, How, Said},
-        slot::{Ending, Phase, Then},
+        slot::{Ending, Last, Phase, Then, bounded},
     },
     runtime::Mono,
     store::KeyState,
 };
+
+/// What is said of one whose node is gone, or may not act any more.
+pub(super) const LOST: &str = "lost its node";
+/// What is said of one that made no progress.
+const HUNG: &str = "hung";
 
 impl State {
     /// The lease is over, or this is another life: whatever runs is cut off, and whatever was asked for is forgotten.
@@ -22,7 +27,10 @@ impl State {
             slot.fresh = false;
             slot.handover = None;
             match &mut slot.phase {
-                Phase::Running { .. } => self.cut(now, at, Then::Forget, effects),
+                Phase::Running { .. } => {
+                    slot.last = Some(Last::new(now, LOST, "the lease of its node was over"));
+                    self.cut(now, at, Then::Forget, effects);
+                }
                 Phase::Ending(ending) => {
                     ending.then = Then::Forget;
                     let term = ending.term;
@@ -87,10 +95,14 @@ impl State {
         let acts = self.acts(now);
         let Some(set) = self.sets.get(at.set) else { return };
         let budget = (set.spec.restarts, set.spec.window, set.spec.backoff);
+        let hung = format!("no progress for {} s", set.spec.liveness.as_secs_f64());
         let Some(slot) = self.slot(at) else { return };
         let then = match &slot.phase {
             Phase::Running { term: of, .. } if *of == term => match how {
-                How::Fenced => Then::Forget,
+                How::Fenced => {
+                    slot.last = Some(Last::new(now, LOST, "its fence was refused"));
+                    Then::Forget
+                }
                 How::Itself => Then::Again("ended"),
                 How::Failed(_) => Then::Again("failed"),
                 How::Panicked(_) => Then::Again("panicked"),
@@ -98,7 +110,8 @@ impl State {
             },
             Phase::Ending(ending) if ending.term == term => match (ending.released, &ending.then) {
                 // It hung, and its claim was given up: a failure too, of which another node may know nothing.
-                (true, Then::Again(_)) => {
+                (true, Then::Again(why)) => {
+                    slot.last = Some(Last::new(now, *why, &hung));
                     let wait = slot.failed(now, budget.0, budget.1, budget.2).unwrap_or(budget.1);
                     slot.after = now.plus(wait);
                     Then::Forget
@@ -109,7 +122,8 @@ impl State {
             _ => return,
         };
         let text = match how {
-            How::Failed(text) | How::Panicked(text) => text.clone(),
+            How::Failed(text) | How::Panicked(text) => bounded(text),
+            _ if then == Then::Again(HUNG) => hung,
             _ => String::new(),
         };
         slot.phase = Phase::Idle;
@@ -130,6 +144,7 @@ impl State {
         let Some(set) = self.sets.get(at.set) else { return };
         let (restarts, window, backoff) = (set.spec.restarts, set.spec.window, set.spec.backoff);
         let Some(slot) = self.slot(at) else { return };
+        slot.last = Some(Last::new(now, why, &text));
         let said = match slot.failed(now, restarts, window, backoff) {
             Some(wait) => {
                 slot.phase = Phase::Waiting { term, until: now.plus(wait) };
@@ -162,7 +177,7 @@ impl State {
             let runs = |slot: &mut super::Slot| matches!(&slot.phase, Phase::Running { term: of, .. } if of == term);
             let hangs = !liveness.is_zero() && now.since(*mark) >= liveness;
             if hangs && self.slot(*at).is_some_and(runs) {
-                self.cut(now, *at, Then::Again("hung"), effects);
+                self.cut(now, *at, Then::Again(HUNG), effects);
             }
         }
     }

@@ -107,8 +107,8 @@ peers: ## Measure ours beside its peers (PEERS=folder of the peer benchmark)
 	loadtest/peers/run.sh
 
 .PHONY: soak
-soak: ## The simulation over many seeds (SEEDS=1000) and the model check in larger bounds (an hour)
-	TENURE_SEEDS=$(or $(SEEDS),1000) cargo test $(ALL) --test sim seeds_keep_every_invariant -- --nocapture
+soak: ## The simulation over many seeds (SEEDS=10000) and the model check in larger bounds (hours; SEEDS=1000: one)
+	TENURE_SEEDS=$(or $(SEEDS),10000) cargo test $(ALL) --test sim -- --nocapture seeds_keep_every_invariant daemons_run_once_and_always
 	cargo test $(ALL) --test model_check -- --ignored --nocapture deep
 
 .PHONY: chaos

@@ -89,6 +89,7 @@ impl Watcher {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tasks of a test need no supervisor")]
 mod tests {
     use std::sync::Mutex;
 

@@ -223,6 +223,9 @@ async fn handle(
             reply(socket, &ServerMessage::Left { id }).await
         }
         ClientMessage::Ping { id } => reply(socket, &ServerMessage::Pong { id, time: 0 }).await,
+        ClientMessage::Rooms { id, .. } => {
+            reply(socket, &ServerMessage::Rooms { id, rooms: Vec::new(), next: None }).await
+        }
         ClientMessage::SessionAck { .. } | ClientMessage::Table { .. } => Ok(()),
         ClientMessage::Create { .. } | ClientMessage::Join { .. } | ClientMessage::Request { .. } => Err(broken),
     }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use tenure::{

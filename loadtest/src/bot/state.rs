@@ -227,7 +227,7 @@ impl State {
                 Some(names) if names.books == Some(kind) => self.noted.books(payload, stats),
                 _ => {}
             },
-            ServerMessage::Reply { .. } | ServerMessage::Pong { .. } => {}
+            ServerMessage::Reply { .. } | ServerMessage::Rooms { .. } | ServerMessage::Pong { .. } => {}
         }
         Ok(())
     }

@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn what_is_decided_twice_left_out_or_too_early_is_found() {
         let (room, every) = ("drill/eu/load-0", "schedule/everyone");
-        let judge = judge(&[
+        let found = judge(&[
             (room, every, 2_000_000, 2_000_001),
             (room, every, 4_000_000, 4_000_009),
             (room, every, 8_000_000, 7),

@@ -768,6 +768,80 @@ var Connection = class {
   }
 };
 
+// sdk/table.ts
+var NameTable = class {
+  hash;
+  byNumber = /* @__PURE__ */ new Map();
+  byName = /* @__PURE__ */ new Map();
+  constructor(hash, rows) {
+    this.hash = hash;
+    for (const { space, number, name, version, fields: fields2 } of rows) {
+      if (space > Space.Event || number > 65535) continue;
+      const named2 = { number, name, version, fields: fields2 };
+      this.byNumber.set(space * 65536 + number, named2);
+      this.byName.set(`${space}:${name}`, named2);
+    }
+  }
+  find(space, number) {
+    return this.byNumber.get(space * 65536 + number);
+  }
+  named(space, name) {
+    return this.byName.get(`${space}:${name}`);
+  }
+};
+var TABLES = 8;
+var Tables = class {
+  known = [];
+  /** The server need not send this one again. */
+  get newest() {
+    return this.known[0];
+  }
+  /** The table that the server means: what it sent, or with null the one of this hash. Undefined, and all are forgotten, if there is none. */
+  take(hash, rows) {
+    const table = rows ? new NameTable(hash, rows) : this.known.find((known) => sameHash(known.hash, hash));
+    this.known = table ? [table, ...this.known.filter((known) => !sameHash(known.hash, hash))].slice(0, TABLES) : [];
+    return table;
+  }
+};
+function sameHash(a, b) {
+  return a.length === b.length && a.every((byte, i) => byte === b[i]);
+}
+function shape(value, fields2) {
+  if (!fields2 || !Array.isArray(value)) return named(value);
+  const out = /* @__PURE__ */ Object.create(null);
+  for (let i = 0; i < fields2.length && i < value.length; i++) out[fields2[i]] = named(value[i]);
+  return out;
+}
+function named(value) {
+  if (Array.isArray(value)) return value.map(named);
+  if (!(value instanceof Map)) return value;
+  const entries = [...value];
+  if (!entries.every(([key]) => typeof key === "string")) return new Map(entries.map(([key, item]) => [key, named(item)]));
+  const out = /* @__PURE__ */ Object.create(null);
+  for (const [key, item] of entries) out[key] = named(item);
+  return out;
+}
+function flatten(payload, fields2) {
+  if (!fields2 || typeof payload !== "object" || payload === null) return payload;
+  if (Array.isArray(payload) || payload instanceof Map || payload instanceof Uint8Array) return payload;
+  return fields2.map((field) => Object.hasOwn(payload, field) ? payload[field] ?? null : null);
+}
+function same(a, b) {
+  if (Object.is(a, b)) return true;
+  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
+  if (Array.isArray(a) || a instanceof Uint8Array) {
+    if (!(Array.isArray(b) || b instanceof Uint8Array) || a.length !== b.length) return false;
+    return a.every((item, i) => same(item, b[i]));
+  }
+  if (a instanceof Map) {
+    if (!(b instanceof Map) || a.size !== b.size) return false;
+    return [...a].every(([key, item]) => b.has(key) && same(item, b.get(key)));
+  }
+  const keys = Object.keys(a);
+  if (keys.length !== Object.keys(b).length) return false;
+  return keys.every((key) => Object.hasOwn(b, key) && same(a[key], b[key]));
+}
+
 // sdk/lobby.ts
 var ID = 1;
 var PAGE = 20;
@@ -784,7 +858,8 @@ function listRooms(context, url, kind, wanted2) {
         if (message2.is !== "rooms") return;
         if (welcome.token !== null) context.keepToken(welcome.token);
         connection.discard();
-        resolve({ rooms: message2.rooms, next: message2.next });
+        const rooms = message2.rooms.map((row) => ({ ...row, metadata: named(row.metadata) }));
+        resolve({ rooms, next: message2.next });
       },
       joined: (connection) => connection.end(CloseCode.ProtocolError, "a seat that nobody asked for"),
       message: () => void 0,
@@ -1305,80 +1380,6 @@ var Pace = class {
     this.tokens -= 1;
   }
 };
-
-// sdk/table.ts
-var NameTable = class {
-  hash;
-  byNumber = /* @__PURE__ */ new Map();
-  byName = /* @__PURE__ */ new Map();
-  constructor(hash, rows) {
-    this.hash = hash;
-    for (const { space, number, name, version, fields: fields2 } of rows) {
-      if (space > Space.Event || number > 65535) continue;
-      const named2 = { number, name, version, fields: fields2 };
-      this.byNumber.set(space * 65536 + number, named2);
-      this.byName.set(`${space}:${name}`, named2);
-    }
-  }
-  find(space, number) {
-    return this.byNumber.get(space * 65536 + number);
-  }
-  named(space, name) {
-    return this.byName.get(`${space}:${name}`);
-  }
-};
-var TABLES = 8;
-var Tables = class {
-  known = [];
-  /** The server need not send this one again. */
-  get newest() {
-    return this.known[0];
-  }
-  /** The table that the server means: what it sent, or with null the one of this hash. Undefined, and all are forgotten, if there is none. */
-  take(hash, rows) {
-    const table = rows ? new NameTable(hash, rows) : this.known.find((known) => sameHash(known.hash, hash));
-    this.known = table ? [table, ...this.known.filter((known) => !sameHash(known.hash, hash))].slice(0, TABLES) : [];
-    return table;
-  }
-};
-function sameHash(a, b) {
-  return a.length === b.length && a.every((byte, i) => byte === b[i]);
-}
-function shape(value, fields2) {
-  if (!fields2 || !Array.isArray(value)) return named(value);
-  const out = /* @__PURE__ */ Object.create(null);
-  for (let i = 0; i < fields2.length && i < value.length; i++) out[fields2[i]] = named(value[i]);
-  return out;
-}
-function named(value) {
-  if (Array.isArray(value)) return value.map(named);
-  if (!(value instanceof Map)) return value;
-  const entries = [...value];
-  if (!entries.every(([key]) => typeof key === "string")) return new Map(entries.map(([key, item]) => [key, named(item)]));
-  const out = /* @__PURE__ */ Object.create(null);
-  for (const [key, item] of entries) out[key] = named(item);
-  return out;
-}
-function flatten(payload, fields2) {
-  if (!fields2 || typeof payload !== "object" || payload === null) return payload;
-  if (Array.isArray(payload) || payload instanceof Map || payload instanceof Uint8Array) return payload;
-  return fields2.map((field) => Object.hasOwn(payload, field) ? payload[field] ?? null : null);
-}
-function same(a, b) {
-  if (Object.is(a, b)) return true;
-  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
-  if (Array.isArray(a) || a instanceof Uint8Array) {
-    if (!(Array.isArray(b) || b instanceof Uint8Array) || a.length !== b.length) return false;
-    return a.every((item, i) => same(item, b[i]));
-  }
-  if (a instanceof Map) {
-    if (!(b instanceof Map) || a.size !== b.size) return false;
-    return [...a].every(([key, item]) => b.has(key) && same(item, b.get(key)));
-  }
-  const keys = Object.keys(a);
-  if (keys.length !== Object.keys(b).length) return false;
-  return keys.every((key) => Object.hasOwn(b, key) && same(a[key], b[key]));
-}
 
 // sdk/sender.ts
 var RATE_SHARE = 0.8;

@@ -2,9 +2,10 @@
 import { CloseCode } from './codes.ts';
 import { Connection, type ConnectionHandler } from './connection.ts';
 import { TenureError } from './errors.ts';
-import { encode } from './msgpack.ts';
+import { encode, type Value } from './msgpack.ts';
 import type { Context } from './schema.ts';
-import { client, type ListedRoom } from './wire.ts';
+import { named } from './table.ts';
+import { client, type ListedRow } from './wire.ts';
 
 /** What a room's metadata must hold: at most 8 keys; texts up to 64 bytes, whole numbers, booleans and null. */
 export type Filter = Readonly<Record<string, string | number | boolean | null>>;
@@ -19,6 +20,12 @@ export interface ListOptions {
   after?: string;
   /** Rooms of one page, at most 50. */
   limit?: number;
+}
+
+/** A room of a list, as it said a moment ago. */
+export interface ListedRoom extends Omit<ListedRow, 'metadata'> {
+  /** What the game says of it; without prototype, as all objects from the wire. */
+  metadata: Readonly<Record<string, unknown>>;
 }
 
 /** A page of a list of rooms. */
@@ -50,7 +57,8 @@ export function listRooms(context: Context, url: string, kind: string | undefine
         if (message.is !== 'rooms') return;
         if (welcome.token !== null) context.keepToken(welcome.token);
         connection.discard();
-        resolve({ rooms: message.rooms, next: message.next });
+        const rooms = message.rooms.map((row) => ({ ...row, metadata: named(row.metadata as Value) as Record<string, unknown> }));
+        resolve({ rooms, next: message.next });
       },
       joined: (connection) => connection.end(CloseCode.ProtocolError, 'a seat that nobody asked for'),
       message: () => undefined,

@@ -53,8 +53,8 @@ export interface Renewed {
   table: TableRow[] | null;
 }
 
-/** A room of a list, as it said a moment ago. */
-export interface ListedRoom {
+/** A room of a list, as it stands on the wire. */
+export interface ListedRow {
   room: string;
   seats: number;
   maxSeats: number;
@@ -92,7 +92,7 @@ export type ServerMessage =
   | ({ is: 'granted' } & Granted)
   | { is: 'refused'; seq: number; code: string; message: string }
   | { is: 'heartbeat'; term: number; tick: number }
-  | { is: 'rooms'; id: number; rooms: ListedRoom[]; next: string | null }
+  | { is: 'rooms'; id: number; rooms: ListedRow[]; next: string | null }
   | Renewed;
 
 /** A sound MessagePack value that is not the message it says it is. */
@@ -150,7 +150,7 @@ function fields(f: Fields): ServerMessage {
   }
 }
 
-function listed(row: Value): ListedRoom {
+function listed(row: Value): ListedRow {
   const f = new Fields(row);
   const [room, seats, maxSeats, locked, metadata] = [f.text(), f.int(), f.int(), f.flag(), f.any()];
   f.end();

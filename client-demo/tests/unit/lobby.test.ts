@@ -27,8 +27,8 @@ describe('rooms', () => {
     bench.socket.give(server.rooms(1, [['arena/eu/b', 1, 4, false, { mode: 'duel' }], ['arena/eu/c', 0, 4, true, null]], 'arena/eu/c'));
     expect(await pending).toEqual({
       rooms: [
-        { room: 'arena/eu/b', seats: 1, maxSeats: 4, locked: false, metadata: new Map([['mode', 'duel']]) },
-        { room: 'arena/eu/c', seats: 0, maxSeats: 4, locked: true, metadata: new Map() },
+        { room: 'arena/eu/b', seats: 1, maxSeats: 4, locked: false, metadata: { mode: 'duel' } },
+        { room: 'arena/eu/c', seats: 0, maxSeats: 4, locked: true, metadata: {} },
       ],
       next: 'arena/eu/c',
     });

@@ -249,6 +249,7 @@ impl Node {
             mode: Mode::JoinOrCreate,
             player: PlayerId::new(player).expect("valid"),
             options: Default::default(),
+            metadata: Default::default(),
             seat: None,
             rejoin: false,
             generation: Generation(0),

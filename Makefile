@@ -110,6 +110,7 @@ chaos: release ## Twenty kill -9 under load with the audit, faults in a cluster 
 	$(TARGET)/release/loadtest --scenario rolling-deploy --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --deploys 3 \
 	  --kills 6 --outages 1 --restarts 1 --input-rate 5
 	$(TARGET)/release/loadtest --scenario store-faults --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --nodes 3 --gateways 2 --input-rate 5
+	$(TARGET)/release/loadtest --scenario matchmaking --server-bin $(TARGET)/release/demo --nodes 3 --gateways 2 --joins-per-second 100 --duration 60s --max-p99 250
 	.ci/bad-clients $(TARGET)/release
 
 .PHONY: rolling

@@ -90,6 +90,67 @@ var TenureError = class _TenureError extends Error {
 var SERVERS = /* @__PURE__ */ new Set(["may_retry", "limit"]);
 var RETRYABLE = /* @__PURE__ */ new Set(["unreachable", "backlog_full", ...SERVERS]);
 
+// sdk/time.ts
+var LONGEST = 2 ** 31 - 1;
+function now() {
+  return performance.now();
+}
+var Alarm = class {
+  timer;
+  get set() {
+    return this.timer !== void 0;
+  }
+  /** Calls `then` once after `ms`; a wait that was set before is dropped. */
+  start(ms, then) {
+    this.stop();
+    const due = now() + Math.max(0, ms);
+    const step = () => {
+      const left = due - now();
+      if (left <= 0) {
+        this.timer = void 0;
+        then();
+      } else {
+        this.timer = setTimeout(step, Math.min(Math.ceil(left), LONGEST));
+      }
+    };
+    this.timer = setTimeout(step, Math.min(Math.ceil(Math.max(0, ms)), LONGEST));
+  }
+  stop() {
+    if (this.timer !== void 0) clearTimeout(this.timer);
+    this.timer = void 0;
+  }
+};
+var BACKOFF = { first: 1e3, cap: 8e3, attempts: 40, stable: 1e4 };
+var Backoff = class {
+  options;
+  random;
+  failed = 0;
+  liveSince;
+  constructor(options, random) {
+    this.options = options;
+    this.random = random;
+  }
+  /** Number of the next attempt, from 1. */
+  get attempt() {
+    return this.failed + 1;
+  }
+  /** A connection stands. Only after `stable` does that count, or a server that accepts and closes would be hammered. */
+  live() {
+    this.liveSince = now();
+  }
+  lost() {
+    if (this.liveSince !== void 0 && now() - this.liveSince >= this.options.stable) this.failed = 0;
+    this.liveSince = void 0;
+  }
+  /** Milliseconds to wait before the next attempt, or undefined when it is time to give up. */
+  next(retryAfter) {
+    if (this.failed >= this.options.attempts) return void 0;
+    const window = Math.min(this.options.cap, this.options.first * 2 ** Math.min(this.failed, 16));
+    this.failed += 1;
+    return retryAfter + this.random() * window;
+  }
+};
+
 // sdk/msgpack.ts
 var MAX_DEPTH = 32;
 var DecodeError = class extends Error {
@@ -368,89 +429,6 @@ function decode(bytes) {
   return value;
 }
 
-// sdk/time.ts
-var LONGEST = 2 ** 31 - 1;
-function now() {
-  return performance.now();
-}
-var Alarm = class {
-  timer;
-  get set() {
-    return this.timer !== void 0;
-  }
-  /** Calls `then` once after `ms`; a wait that was set before is dropped. */
-  start(ms, then) {
-    this.stop();
-    const due = now() + Math.max(0, ms);
-    const step = () => {
-      const left = due - now();
-      if (left <= 0) {
-        this.timer = void 0;
-        then();
-      } else {
-        this.timer = setTimeout(step, Math.min(Math.ceil(left), LONGEST));
-      }
-    };
-    this.timer = setTimeout(step, Math.min(Math.ceil(Math.max(0, ms)), LONGEST));
-  }
-  stop() {
-    if (this.timer !== void 0) clearTimeout(this.timer);
-    this.timer = void 0;
-  }
-};
-var BACKOFF = { first: 1e3, cap: 8e3, attempts: 40, stable: 1e4 };
-var Backoff = class {
-  options;
-  random;
-  failed = 0;
-  liveSince;
-  constructor(options, random) {
-    this.options = options;
-    this.random = random;
-  }
-  /** Number of the next attempt, from 1. */
-  get attempt() {
-    return this.failed + 1;
-  }
-  /** A connection stands. Only after `stable` does that count, or a server that accepts and closes would be hammered. */
-  live() {
-    this.liveSince = now();
-  }
-  lost() {
-    if (this.liveSince !== void 0 && now() - this.liveSince >= this.options.stable) this.failed = 0;
-    this.liveSince = void 0;
-  }
-  /** Milliseconds to wait before the next attempt, or undefined when it is time to give up. */
-  next(retryAfter) {
-    if (this.failed >= this.options.attempts) return void 0;
-    const window = Math.min(this.options.cap, this.options.first * 2 ** Math.min(this.failed, 16));
-    this.failed += 1;
-    return retryAfter + this.random() * window;
-  }
-};
-
-// sdk/leaving.ts
-var Leaving = class {
-  done;
-  settle = () => void 0;
-  deadline = new Alarm();
-  /** `late` is called when no answer came within `timeout` ms; `done` rejects then. */
-  constructor(timeout, late) {
-    this.done = new Promise((resolve, reject) => {
-      this.settle = (error) => error ? reject(error) : resolve();
-    });
-    this.deadline.start(timeout, () => {
-      late();
-      this.settle(new TenureError("unreachable", `the server did not confirm the leave within ${timeout} ms; it is told as soon as it can be reached`));
-    });
-  }
-  /** It is over: the seat is given up, or `error` says why it may not be. */
-  end(error) {
-    this.deadline.stop();
-    this.settle(error);
-  }
-};
-
 // sdk/wire.ts
 var PROTOCOL = 1;
 var UNKNOWN_TYPE = 65535;
@@ -529,9 +507,17 @@ function fields(f) {
       return { is: "heartbeat", term: f.int(), tick: f.int() };
     case 17:
       return { is: "renewed", seat: f.int(), tickRate: f.int(), hash: f.hash(), table: f.table() };
+    case 18:
+      return { is: "rooms", id: f.int(), rooms: f.list().map(listed), next: f.optText() };
     default:
       throw new WireError(`unknown kind ${kind}`);
   }
+}
+function listed(row) {
+  const f = new Fields(row);
+  const [room, seats, maxSeats, locked, metadata] = [f.text(), f.int(), f.int(), f.flag(), f.any()];
+  f.end();
+  return { room, seats, maxSeats, locked, metadata: metadata instanceof Map ? metadata : /* @__PURE__ */ new Map() };
 }
 var Fields = class _Fields {
   items;
@@ -562,6 +548,11 @@ var Fields = class _Fields {
   optText() {
     const value = this.any();
     return value === null ? null : asText(value);
+  }
+  flag() {
+    const value = this.any();
+    if (typeof value !== "boolean") throw new WireError(`expected true or false, got ${typeof value}`);
+    return value;
   }
   list() {
     return asList(this.any());
@@ -612,8 +603,8 @@ function asList(value) {
 }
 var client = {
   hello: (token, table) => message(1, PROTOCOL, token, table),
-  joinOrCreate: (id, kind, region, name, options) => messageWith(options, 2, id, kind, region, name),
-  create: (id, kind, region, name, options) => messageWith(options, 3, id, kind, region, name),
+  joinOrCreate: (id, kind, region, name, options, filter) => wanted(2, id, kind, region, name, options, filter),
+  create: (id, kind, region, name, options, filter) => wanted(3, id, kind, region, name, options, filter),
   join: (id, room, options) => messageWith(options, 4, id, room),
   /** `resumes`: see `Room`; 0 if it is not known. */
   resume: (id, room, session2, term, tick, first, resumes) => resumes > 0 ? message(5, id, room, session2, term, tick, first, resumes) : message(5, id, room, session2, term, tick, first),
@@ -623,8 +614,16 @@ var client = {
   ping: (id) => message(9, id),
   sessionAck: (session2) => message(10, session2),
   resync: () => message(11),
-  table: (hash) => message(12, hash)
+  table: (hash) => message(12, hash),
+  rooms: (id, kind, region, filter, open, after, limit) => {
+    const out = new Writer().arrayHeader(8).value(13).value(id).value(kind).value(region);
+    return (filter ? out.raw(filter) : out.value(null)).value(open).value(after).value(limit).finish();
+  }
 };
+function wanted(verb, id, kind, region, name, options, filter) {
+  const out = new Writer().arrayHeader(filter ? 7 : 6).value(verb).value(id).value(kind).value(region).value(name).raw(options);
+  return (filter ? out.raw(filter) : out).finish();
+}
 function message(...fields2) {
   return new Writer().value(fields2).finish();
 }
@@ -744,6 +743,10 @@ var Connection = class {
         this.live = true;
         this.listen(Math.max(LEAST_IDLE, this.welcome.idle));
         return this.handler.joined(this, this.welcome, message2);
+      case "rooms":
+        if (!this.welcome || message2.id !== this.id) return;
+        this.deadline.stop();
+        return this.handler.answered?.(this, this.welcome, message2);
       case "error": {
         if (message2.id !== this.id) return;
         this.retryAfter = message2.retryAfter ?? void 0;
@@ -762,6 +765,130 @@ var Connection = class {
       else this.silence.start(idle - quiet, check);
     };
     this.silence.start(idle, check);
+  }
+};
+
+// sdk/table.ts
+var NameTable = class {
+  hash;
+  byNumber = /* @__PURE__ */ new Map();
+  byName = /* @__PURE__ */ new Map();
+  constructor(hash, rows) {
+    this.hash = hash;
+    for (const { space, number, name, version, fields: fields2 } of rows) {
+      if (space > Space.Event || number > 65535) continue;
+      const named2 = { number, name, version, fields: fields2 };
+      this.byNumber.set(space * 65536 + number, named2);
+      this.byName.set(`${space}:${name}`, named2);
+    }
+  }
+  find(space, number) {
+    return this.byNumber.get(space * 65536 + number);
+  }
+  named(space, name) {
+    return this.byName.get(`${space}:${name}`);
+  }
+};
+var TABLES = 8;
+var Tables = class {
+  known = [];
+  /** The server need not send this one again. */
+  get newest() {
+    return this.known[0];
+  }
+  /** The table that the server means: what it sent, or with null the one of this hash. Undefined, and all are forgotten, if there is none. */
+  take(hash, rows) {
+    const table = rows ? new NameTable(hash, rows) : this.known.find((known) => sameHash(known.hash, hash));
+    this.known = table ? [table, ...this.known.filter((known) => !sameHash(known.hash, hash))].slice(0, TABLES) : [];
+    return table;
+  }
+};
+function sameHash(a, b) {
+  return a.length === b.length && a.every((byte, i) => byte === b[i]);
+}
+function shape(value, fields2) {
+  if (!fields2 || !Array.isArray(value)) return named(value);
+  const out = /* @__PURE__ */ Object.create(null);
+  for (let i = 0; i < fields2.length && i < value.length; i++) out[fields2[i]] = named(value[i]);
+  return out;
+}
+function named(value) {
+  if (Array.isArray(value)) return value.map(named);
+  if (!(value instanceof Map)) return value;
+  const entries = [...value];
+  if (!entries.every(([key]) => typeof key === "string")) return new Map(entries.map(([key, item]) => [key, named(item)]));
+  const out = /* @__PURE__ */ Object.create(null);
+  for (const [key, item] of entries) out[key] = named(item);
+  return out;
+}
+function flatten(payload, fields2) {
+  if (!fields2 || typeof payload !== "object" || payload === null) return payload;
+  if (Array.isArray(payload) || payload instanceof Map || payload instanceof Uint8Array) return payload;
+  return fields2.map((field) => Object.hasOwn(payload, field) ? payload[field] ?? null : null);
+}
+function same(a, b) {
+  if (Object.is(a, b)) return true;
+  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
+  if (Array.isArray(a) || a instanceof Uint8Array) {
+    if (!(Array.isArray(b) || b instanceof Uint8Array) || a.length !== b.length) return false;
+    return a.every((item, i) => same(item, b[i]));
+  }
+  if (a instanceof Map) {
+    if (!(b instanceof Map) || a.size !== b.size) return false;
+    return [...a].every(([key, item]) => b.has(key) && same(item, b.get(key)));
+  }
+  const keys = Object.keys(a);
+  if (keys.length !== Object.keys(b).length) return false;
+  return keys.every((key) => Object.hasOwn(b, key) && same(a[key], b[key]));
+}
+
+// sdk/lobby.ts
+var ID = 1;
+var PAGE = 20;
+function packFilter(filter) {
+  return filter && Object.keys(filter).length > 0 ? encode(filter) : void 0;
+}
+function listRooms(context, url, kind, wanted2) {
+  const filter = packFilter(wanted2.filter) ?? null;
+  return new Promise((resolve, reject) => {
+    const handler = {
+      hello: async () => client.hello(await context.token() ?? null, null),
+      verb: (id) => client.rooms(id, kind ?? null, wanted2.region ?? null, filter, wanted2.open ?? true, wanted2.after ?? null, wanted2.limit ?? PAGE),
+      answered: (connection, welcome, message2) => {
+        if (message2.is !== "rooms") return;
+        if (welcome.token !== null) context.keepToken(welcome.token);
+        connection.discard();
+        const rooms = message2.rooms.map((row) => ({ ...row, metadata: named(row.metadata) }));
+        resolve({ rooms, next: message2.next });
+      },
+      joined: (connection) => connection.end(CloseCode.ProtocolError, "a seat that nobody asked for"),
+      message: () => void 0,
+      unreadable: (connection, error) => connection.end(CloseCode.Abnormal, String(error)),
+      closed: (_connection, code, reason, error) => reject(error ?? new TenureError("unreachable", `no list of rooms: ${code} ${reason}`))
+    };
+    new Connection(context.socket, url, ID, handler);
+  });
+}
+
+// sdk/leaving.ts
+var Leaving = class {
+  done;
+  settle = () => void 0;
+  deadline = new Alarm();
+  /** `late` is called when no answer came within `timeout` ms; `done` rejects then. */
+  constructor(timeout, late) {
+    this.done = new Promise((resolve, reject) => {
+      this.settle = (error) => error ? reject(error) : resolve();
+    });
+    this.deadline.start(timeout, () => {
+      late();
+      this.settle(new TenureError("unreachable", `the server did not confirm the leave within ${timeout} ms; it is told as soon as it can be reached`));
+    });
+  }
+  /** It is over: the seat is given up, or `error` says why it may not be. */
+  end(error) {
+    this.deadline.stop();
+    this.settle(error);
   }
 };
 
@@ -1254,80 +1381,6 @@ var Pace = class {
   }
 };
 
-// sdk/table.ts
-var NameTable = class {
-  hash;
-  byNumber = /* @__PURE__ */ new Map();
-  byName = /* @__PURE__ */ new Map();
-  constructor(hash, rows) {
-    this.hash = hash;
-    for (const { space, number, name, version, fields: fields2 } of rows) {
-      if (space > Space.Event || number > 65535) continue;
-      const named2 = { number, name, version, fields: fields2 };
-      this.byNumber.set(space * 65536 + number, named2);
-      this.byName.set(`${space}:${name}`, named2);
-    }
-  }
-  find(space, number) {
-    return this.byNumber.get(space * 65536 + number);
-  }
-  named(space, name) {
-    return this.byName.get(`${space}:${name}`);
-  }
-};
-var TABLES = 8;
-var Tables = class {
-  known = [];
-  /** The server need not send this one again. */
-  get newest() {
-    return this.known[0];
-  }
-  /** The table that the server means: what it sent, or with null the one of this hash. Undefined, and all are forgotten, if there is none. */
-  take(hash, rows) {
-    const table = rows ? new NameTable(hash, rows) : this.known.find((known) => sameHash(known.hash, hash));
-    this.known = table ? [table, ...this.known.filter((known) => !sameHash(known.hash, hash))].slice(0, TABLES) : [];
-    return table;
-  }
-};
-function sameHash(a, b) {
-  return a.length === b.length && a.every((byte, i) => byte === b[i]);
-}
-function shape(value, fields2) {
-  if (!fields2 || !Array.isArray(value)) return named(value);
-  const out = /* @__PURE__ */ Object.create(null);
-  for (let i = 0; i < fields2.length && i < value.length; i++) out[fields2[i]] = named(value[i]);
-  return out;
-}
-function named(value) {
-  if (Array.isArray(value)) return value.map(named);
-  if (!(value instanceof Map)) return value;
-  const entries = [...value];
-  if (!entries.every(([key]) => typeof key === "string")) return new Map(entries.map(([key, item]) => [key, named(item)]));
-  const out = /* @__PURE__ */ Object.create(null);
-  for (const [key, item] of entries) out[key] = named(item);
-  return out;
-}
-function flatten(payload, fields2) {
-  if (!fields2 || typeof payload !== "object" || payload === null) return payload;
-  if (Array.isArray(payload) || payload instanceof Map || payload instanceof Uint8Array) return payload;
-  return fields2.map((field) => Object.hasOwn(payload, field) ? payload[field] ?? null : null);
-}
-function same(a, b) {
-  if (Object.is(a, b)) return true;
-  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
-  if (Array.isArray(a) || a instanceof Uint8Array) {
-    if (!(Array.isArray(b) || b instanceof Uint8Array) || a.length !== b.length) return false;
-    return a.every((item, i) => same(item, b[i]));
-  }
-  if (a instanceof Map) {
-    if (!(b instanceof Map) || a.size !== b.size) return false;
-    return [...a].every(([key, item]) => b.has(key) && same(item, b.get(key)));
-  }
-  const keys = Object.keys(a);
-  if (keys.length !== Object.keys(b).length) return false;
-  return keys.every((key) => Object.hasOwn(b, key) && same(a[key], b[key]));
-}
-
 // sdk/sender.ts
 var RATE_SHARE = 0.8;
 var NOTHING = encode(null);
@@ -1512,8 +1565,8 @@ var State = class _State {
     this.any.emit(this);
   }
   op(op) {
-    const wanted = op[0] === 1 || op[0] === 5 ? 2 : op[0] === 4 ? 3 : op.length;
-    if (op.length < 2 || op.length !== wanted) throw new WireError(`op ${String(op[0])} of ${op.length} elements`);
+    const wanted2 = op[0] === 1 || op[0] === 5 ? 2 : op[0] === 4 ? 3 : op.length;
+    if (op.length < 2 || op.length !== wanted2) throw new WireError(`op ${String(op[0])} of ${op.length} elements`);
     switch (op[0]) {
       case 0:
       case 2: {
@@ -2131,14 +2184,18 @@ var Client = class {
     };
   }
   /** Any room of the kind with a free seat, else a new one; with a name: that room. Rejects with `TenureError`. */
-  joinOrCreate(kind, options = {}, wanted = {}) {
+  joinOrCreate(kind, options = {}, wanted2 = {}) {
     const packed = encode(options);
-    return this.open(this.url, (id) => client.joinOrCreate(id, kind, wanted.region ?? null, wanted.name ?? null, packed));
+    return this.open(this.url, (id) => client.joinOrCreate(id, kind, wanted2.region ?? null, wanted2.name ?? null, packed, packFilter(wanted2.filter)));
   }
   /** A room that must be new. */
-  create(kind, options = {}, wanted = {}) {
+  create(kind, options = {}, wanted2 = {}) {
     const packed = encode(options);
-    return this.open(this.url, (id) => client.create(id, kind, wanted.region ?? null, wanted.name ?? null, packed));
+    return this.open(this.url, (id) => client.create(id, kind, wanted2.region ?? null, wanted2.name ?? null, packed, packFilter(wanted2.filter)));
+  }
+  /** A page of the rooms that are not private: those that can be joined, unless `open` is false. Rejects with `TenureError`. */
+  rooms(kind, wanted2 = {}) {
+    return listRooms(this.context, this.url, kind, wanted2);
   }
   /** A room that exists. */
   join(room, options = {}) {

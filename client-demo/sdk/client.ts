@@ -1,6 +1,7 @@
 // The way in: finds a server, keeps the player's tokens, opens rooms.
 import type { Socket, SocketFactory } from './connection.ts';
 import { TenureError } from './errors.ts';
+import { listRooms, packFilter, type Filter, type ListOptions, type RoomPage } from './lobby.ts';
 import { encode } from './msgpack.ts';
 import { Room } from './room.ts';
 import type { AnySchema, Context, Schema } from './schema.ts';
@@ -30,6 +31,8 @@ export interface ClientOptions {
 export interface Wanted {
   region?: string;
   name?: string;
+  /** What the room's metadata must hold; a new room begins with it. The game says which keys may be asked for. */
+  filter?: Filter;
 }
 
 export class Client {
@@ -58,12 +61,16 @@ export class Client {
   /** Any room of the kind with a free seat, else a new one; with a name: that room. Rejects with `TenureError`. */
   joinOrCreate<S extends Schema = AnySchema>(kind: string, options: unknown = {}, wanted: Wanted = {}): Promise<Room<S>> {
     const packed = encode(options);
-    return this.open<S>(this.url, (id) => client.joinOrCreate(id, kind, wanted.region ?? null, wanted.name ?? null, packed));
+    return this.open<S>(this.url, (id) => client.joinOrCreate(id, kind, wanted.region ?? null, wanted.name ?? null, packed, packFilter(wanted.filter)));
   }
   /** A room that must be new. */
   create<S extends Schema = AnySchema>(kind: string, options: unknown = {}, wanted: Wanted = {}): Promise<Room<S>> {
     const packed = encode(options);
-    return this.open<S>(this.url, (id) => client.create(id, kind, wanted.region ?? null, wanted.name ?? null, packed));
+    return this.open<S>(this.url, (id) => client.create(id, kind, wanted.region ?? null, wanted.name ?? null, packed, packFilter(wanted.filter)));
+  }
+  /** A page of the rooms that are not private: those that can be joined, unless `open` is false. Rejects with `TenureError`. */
+  rooms(kind?: string, wanted: ListOptions = {}): Promise<RoomPage> {
+    return listRooms(this.context, this.url, kind, wanted);
   }
   /** A room that exists. */
   join<S extends Schema = AnySchema>(room: string, options: unknown = {}): Promise<Room<S>> {

@@ -33,6 +33,8 @@ export interface ConnectionHandler {
   verb(id: number): Uint8Array<ArrayBuffer>;
   /** The seat is taken; messages follow. Throws if the answer cannot be used. */
   joined(connection: Connection, welcome: Welcome, joined: Joined): void;
+  /** The answer to a verb that takes no seat; nothing else follows on this socket. */
+  answered?(connection: Connection, welcome: Welcome, message: ServerMessage): void;
   message(connection: Connection, message: ServerMessage): void;
   /** Something could not be read; the state needs a snapshot. */
   unreadable(connection: Connection, error: unknown): void;
@@ -154,6 +156,10 @@ export class Connection {
         this.live = true;
         this.listen(Math.max(LEAST_IDLE, this.welcome.idle));
         return this.handler.joined(this, this.welcome, message);
+      case 'rooms':
+        if (!this.welcome || message.id !== this.id) return;
+        this.deadline.stop();
+        return this.handler.answered?.(this, this.welcome, message);
       case 'error': {
         if (message.id !== this.id) return;
         this.retryAfter = message.retryAfter ?? undefined;

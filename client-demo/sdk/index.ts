@@ -4,6 +4,7 @@ export { CloseCode, codeName, describe, isFinal } from './codes.ts';
 export { type Unsubscribe } from './emitter.ts';
 export { TenureError, type LocalCode } from './errors.ts';
 export { type RoomStats } from './listening.ts';
+export { type Filter, type ListOptions, type ListedRoom, type RoomPage } from './lobby.ts';
 export { type Value } from './msgpack.ts';
 export { Room } from './room.ts';
 export { type AnySchema, type Schema } from './schema.ts';

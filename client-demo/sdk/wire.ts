@@ -53,6 +53,17 @@ export interface Renewed {
   table: TableRow[] | null;
 }
 
+/** A room of a list, as it stands on the wire. */
+export interface ListedRow {
+  room: string;
+  seats: number;
+  maxSeats: number;
+  /** New players are refused. */
+  locked: boolean;
+  /** What the game says of it. */
+  metadata: ReadonlyMap<Value, Value>;
+}
+
 export interface Granted {
   /** Schedule id or job. */
   source: string;
@@ -81,6 +92,7 @@ export type ServerMessage =
   | ({ is: 'granted' } & Granted)
   | { is: 'refused'; seq: number; code: string; message: string }
   | { is: 'heartbeat'; term: number; tick: number }
+  | { is: 'rooms'; id: number; rooms: ListedRow[]; next: string | null }
   | Renewed;
 
 /** A sound MessagePack value that is not the message it says it is. */
@@ -133,8 +145,17 @@ function fields(f: Fields): ServerMessage {
     case 15: return { is: 'refused', seq: f.int(), code: f.text(), message: f.text() };
     case 16: return { is: 'heartbeat', term: f.int(), tick: f.int() };
     case 17: return { is: 'renewed', seat: f.int(), tickRate: f.int(), hash: f.hash(), table: f.table() };
+    case 18: return { is: 'rooms', id: f.int(), rooms: f.list().map(listed), next: f.optText() };
     default: throw new WireError(`unknown kind ${kind}`);
   }
+}
+
+function listed(row: Value): ListedRow {
+  const f = new Fields(row);
+  const [room, seats, maxSeats, locked, metadata] = [f.text(), f.int(), f.int(), f.flag(), f.any()];
+  f.end();
+  // What is no map has no keys.
+  return { room, seats, maxSeats, locked, metadata: metadata instanceof Map ? metadata : new Map() };
 }
 
 /** The fields of one message or row, in order. */
@@ -169,6 +190,11 @@ class Fields {
   optText(): string | null {
     const value = this.any();
     return value === null ? null : asText(value);
+  }
+  flag(): boolean {
+    const value = this.any();
+    if (typeof value !== 'boolean') throw new WireError(`expected true or false, got ${typeof value}`);
+    return value;
   }
   list(): Value[] {
     return asList(this.any());
@@ -224,13 +250,13 @@ function asList(value: Value | undefined): Value[] {
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
-/** Messages of the client. `options` and `payload` are MessagePack already. */
+/** Messages of the client. `options`, `filter` and `payload` are MessagePack already. */
 export const client = {
   hello: (token: string | null, table: Uint8Array | null): Bytes => message(1, PROTOCOL, token, table),
-  joinOrCreate: (id: number, kind: string, region: string | null, name: string | null, options: Uint8Array): Bytes =>
-    messageWith(options, 2, id, kind, region, name),
-  create: (id: number, kind: string, region: string | null, name: string | null, options: Uint8Array): Bytes =>
-    messageWith(options, 3, id, kind, region, name),
+  joinOrCreate: (id: number, kind: string, region: string | null, name: string | null, options: Uint8Array, filter?: Uint8Array): Bytes =>
+    wanted(2, id, kind, region, name, options, filter),
+  create: (id: number, kind: string, region: string | null, name: string | null, options: Uint8Array, filter?: Uint8Array): Bytes =>
+    wanted(3, id, kind, region, name, options, filter),
   join: (id: number, room: string, options: Uint8Array): Bytes => messageWith(options, 4, id, room),
   /** `resumes`: see `Room`; 0 if it is not known. */
   resume: (id: number, room: string, session: string, term: number, tick: number, first: number, resumes: number): Bytes =>
@@ -242,7 +268,16 @@ export const client = {
   sessionAck: (session: string): Bytes => message(10, session),
   resync: (): Bytes => message(11),
   table: (hash: Uint8Array): Bytes => message(12, hash),
+  rooms: (id: number, kind: string | null, region: string | null, filter: Uint8Array | null, open: boolean, after: string | null, limit: number): Bytes => {
+    const out = new Writer().arrayHeader(8).value(13).value(id).value(kind).value(region);
+    return (filter ? out.raw(filter) : out.value(null)).value(open).value(after).value(limit).finish();
+  },
 };
+
+function wanted(verb: number, id: number, kind: string, region: string | null, name: string | null, options: Uint8Array, filter?: Uint8Array): Bytes {
+  const out = new Writer().arrayHeader(filter ? 7 : 6).value(verb).value(id).value(kind).value(region).value(name).raw(options);
+  return (filter ? out.raw(filter) : out).finish();
+}
 
 function message(...fields: unknown[]): Bytes {
   return new Writer().value(fields).finish();

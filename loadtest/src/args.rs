@@ -41,6 +41,8 @@ pub(crate) enum Scenario {
     StoreFaults,
     /// Bots play on a cluster while every room node is replaced, one after another or two at once; then everything is audited.
     RollingDeploy,
+    /// Players come, stay a little and go, in a cluster whose coordinator finds rooms for them, also while every room node is replaced.
+    Matchmaking,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -63,8 +65,13 @@ pub(crate) struct RunArgs {
     /// Rooms, named load-0, load-1, …; bots are spread evenly. Default: one per 50 bots.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rooms: Option<u32>,
-    /// Kind of the rooms. Default of rolling-deploy: drill, the arena with a local timer that checks itself; quarry has 2,000 entities besides.
-    #[arg(long, default_value = "arena", default_value_if("scenario", "rolling-deploy", "drill"))]
+    /// Kind of the rooms. Default of rolling-deploy: drill, the arena with a local timer that checks itself; quarry has 2,000 entities
+    /// besides. Default of matchmaking: skirmish, the arena for eight.
+    #[arg(
+        long,
+        default_value = "arena",
+        default_value_ifs([("scenario", "rolling-deploy", "drill"), ("scenario", "matchmaking", "skirmish")])
+    )]
     pub(crate) kind: String,
     /// Region of the rooms.
     #[arg(long, default_value = "local")]
@@ -123,7 +130,10 @@ pub(crate) struct RunArgs {
     /// The binary of another version: every other deploy is to it, the ones between go back to --server-bin (rolling-deploy).
     #[arg(long)]
     pub(crate) to_bin: Option<PathBuf>,
-    /// How long a new process has been ready when the old one is told to go, as minReadySeconds (rolling-deploy).
+    /// Players who come in a second (matchmaking).
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=2_000))]
+    pub(crate) joins_per_second: u32,
+    /// How long a new process has been ready when the old one is told to go, as minReadySeconds (rolling-deploy, matchmaking).
     #[arg(long, default_value = "2s", value_parser = duration)]
     pub(crate) min_ready: Duration,
     /// How long rooms play between two replacements (rolling-deploy).
@@ -163,7 +173,7 @@ pub(crate) struct RunArgs {
 /// What must hold; each is off unless given.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Bounds {
-    /// Largest p99 from an input's planned send time to the frame that shows it, ms.
+    /// Largest p99 from an input's planned send time to the frame that shows it, ms; of a join outside of moves (matchmaking).
     #[arg(long)]
     pub(crate) max_p99: Option<f64>,
     /// Most connections lost.

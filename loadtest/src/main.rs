@@ -52,6 +52,7 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<u8> {
             Scenario::Takeover => scenario::takeover::run(&cli.run).await,
             Scenario::StoreFaults => scenario::store_faults::run(&cli.run).await,
             Scenario::RollingDeploy => scenario::rolling_deploy::run(&cli.run).await,
+            Scenario::Matchmaking => scenario::matchmaking::run(&cli.run).await,
         },
     }
 }

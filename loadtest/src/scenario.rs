@@ -3,6 +3,7 @@
 pub(crate) mod bad_clients;
 pub(crate) mod compare;
 pub(crate) mod kill;
+pub(crate) mod matchmaking;
 mod on_cluster;
 pub(crate) mod rolling_deploy;
 pub(crate) mod store_faults;

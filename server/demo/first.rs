@@ -53,6 +53,12 @@ pub(crate) fn quarry(room: &mut RoomBuilder) {
     arena::drill::stones(room);
 }
 
+/// An arena for a few, of one of several sorts, for load tests of matchmaking.
+pub(crate) fn skirmish(room: &mut RoomBuilder) {
+    arena(room);
+    room.max_seats(8).filter_by(&["mode"]);
+}
+
 fn talk(
     inbox: Inbox<Say>,
     players: Query<(&Player, Option<&Silenced>)>,

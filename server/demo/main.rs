@@ -15,6 +15,7 @@ fn main() -> ExitCode {
         .room("arena", first::arena)
         .room("drill", first::drill)
         .room("quarry", first::quarry)
+        .room("skirmish", first::skirmish)
         .pages(pages::Pages)
         .rewards("config/rewards.toml (built in)", include_str!("../../config/rewards.toml"))
         .main()

@@ -84,6 +84,12 @@ pub(crate) fn quarry(room: &mut RoomBuilder) {
     arena::drill::stones(room);
 }
 
+/// An arena for a few, of one of several sorts, for load tests of matchmaking.
+pub(crate) fn skirmish(room: &mut RoomBuilder) {
+    arena(room);
+    room.max_seats(8).filter_by(&["mode"]);
+}
+
 fn emote(inbox: Inbox<Emote>, mut moods: Query<&mut Mood>, mut commands: Commands) {
     for (seat, Emote { face }) in inbox.iter() {
         let mood = Mood { face: face % FACES };

@@ -15,6 +15,7 @@ fn main() -> ExitCode {
         .room("arena", second::arena)
         .room("drill", second::drill)
         .room("quarry", second::quarry)
+        .room("skirmish", second::skirmish)
         .pages(pages::Pages)
         .rewards("config/rewards.toml (built in)", include_str!("../../config/rewards.toml"))
         .main()

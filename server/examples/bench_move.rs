@@ -90,6 +90,7 @@ fn main() {
                 mode: Mode::JoinOrCreate,
                 player: member.player.clone(),
                 options: Bytes::new(),
+                metadata: Bytes::new(),
                 seat: Some(member.seat),
                 resumes: 0,
                 rejoin: true,

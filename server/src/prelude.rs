@@ -17,4 +17,4 @@ pub use crate::plugin::{
         Tick, Timers,
     },
 };
-pub use tenure_shared::{NetId, PlayerId, RoomId, SeatId};
+pub use tenure_shared::{NetId, PlayerId, RoomId, Scalar, SeatId};

@@ -91,7 +91,7 @@ fn kind(plugin: impl RoomPlugin) -> Arc<RoomKind> {
 
 fn world(kind: &Arc<RoomKind>) -> RoomWorld {
     let room = RoomId::new("pets/eu/a").expect("an id");
-    RoomWorld::create(kind, room, &WorldSettings::default(), Term(1), 7, Wall(0)).expect("a world")
+    RoomWorld::create(kind, room, &WorldSettings::default(), Term(1), 7, Wall(0), Bytes::new()).expect("a world")
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn room() -> RoomId {
 }
 
 fn create(kind: &Arc<RoomKind>, at: Wall) -> RoomWorld {
-    RoomWorld::create(kind, room(), &WorldSettings::default(), Term(5), 1, at).expect("a world")
+    RoomWorld::create(kind, room(), &WorldSettings::default(), Term(5), 1, at, Bytes::new()).expect("a world")
 }
 
 fn attach(world: &mut RoomWorld, player: &str, (gateway, conn): (u32, u64), first: u64) -> Attached {
@@ -109,6 +109,7 @@ fn attach(world: &mut RoomWorld, player: &str, (gateway, conn): (u32, u64), firs
         mode: Mode::JoinOrCreate,
         player: PlayerId::new(player).expect("id"),
         options: Bytes::new(),
+        metadata: Bytes::new(),
         seat: None,
         rejoin: false,
         generation: Generation(0),
@@ -139,7 +140,7 @@ fn tick(world: &mut RoomWorld, wall: Wall) -> (Effects, Vec<String>) {
 fn numbers_may_be_missing_but_nothing_overtakes_what_was_not_taken() {
     let (kind, log) = kind();
     let settings = WorldSettings { unsaved_inputs: 3, ..WorldSettings::default() };
-    let mut world = RoomWorld::create(&kind, room(), &settings, Term(5), 1, START).expect("a world");
+    let mut world = RoomWorld::create(&kind, room(), &settings, Term(5), 1, START, Bytes::new()).expect("a world");
     let Attached { seat, generation, attempt, .. } = attach(&mut world, "ada", (1, 1), 1);
     assert_eq!(attempt, 7);
     let ada = (seat, generation);

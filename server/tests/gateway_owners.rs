@@ -241,7 +241,7 @@ async fn a_new_room_that_was_found_counts_as_a_create() {
         s.config.creates_per_minute = 1;
     })
     .await;
-    let wanted = Wanted { kind: "arena", region: None, name: None };
+    let wanted = Wanted { kind: "arena", region: None, name: None, filter: &[] };
     // Three have none; the first of them names a new one, which is of another's shard.
     for node in &rig.cluster.nodes {
         node.state.lock().new = true;

@@ -17,7 +17,7 @@ fn room(text: &str) -> RoomId {
 }
 
 fn wanted<'a>(name: Option<&'a str>) -> Wanted<'a> {
-    Wanted { kind: "arena", region: None, name }
+    Wanted { kind: "arena", region: None, name, filter: &[] }
 }
 
 #[tokio::test]

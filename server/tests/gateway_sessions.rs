@@ -252,7 +252,7 @@ async fn a_store_that_is_away_is_a_passing_fault_and_leaves_no_ghost() {
     let rig = Rig::new(|s| s.manual = true).await;
     let mut client = login(&rig, "anna").await;
     rig.store.away.store(true, Ordering::SeqCst);
-    let wanted = tenure_shared::wire::Wanted { kind: "arena", region: None, name: Some("k3") };
+    let wanted = tenure_shared::wire::Wanted { kind: "arena", region: None, name: Some("k3"), filter: &[] };
     client.send(ClientMessage::JoinOrCreate { id: 1, wanted, options: &[0xc0] }).await;
     let answer = tokio::spawn(async move {
         let code = client.joined().await;

@@ -175,7 +175,7 @@ async fn a_client_that_never_reads_over_tcp_costs_a_bounded_queue() {
     let mut raw = rig.raw().await;
     raw.hello().await;
     let mut join = Vec::new();
-    let wanted = tenure_shared::wire::Wanted { kind: "arena", region: None, name: Some("k3") };
+    let wanted = tenure_shared::wire::Wanted { kind: "arena", region: None, name: Some("k3"), filter: &[] };
     ClientMessage::JoinOrCreate { id: 1, wanted, options: &[0xc0] }.encode(&mut join);
     raw.write(&client_frame(0x82, &join)).await;
     let room = tenure_shared::RoomId::new("arena/eu/k3").expect("id");

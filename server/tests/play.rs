@@ -9,7 +9,7 @@ use support::{
     client::Player,
     process::{Home, get, run},
 };
-use tenure_shared::wire::Space;
+use tenure_shared::{Filter, Scalar, wire::Space};
 
 const CHEST: &str = r#"
 [[schedule]]
@@ -141,6 +141,30 @@ async fn sigterm_saves_everything_and_exits_0() {
     let mut ada = ada.resume(&server.ws).await;
     assert_eq!(ada.joined.as_ref().expect("joined").owed.0, 11, "all ten were in the last checkpoint");
     ada.until("the counter", |p| inputs(p) == Some(10)).await;
+}
+
+#[tokio::test]
+async fn players_meet_by_what_they_ask_for_and_rooms_are_listed() {
+    let mut home = Home::new().set("daemons.regions=[\"local\"]");
+    let server = home.start();
+    let mode = |of: &str| Filter::from_iter([("mode".to_owned(), Scalar::Text(of.to_owned()))]).encode();
+    let room = |player: &Player| player.joined.as_ref().expect("joined").room.to_string();
+    let mut ada = Player::seek(&server.ws, "skirmish", &mode("duel")).await;
+    let bob = Player::seek(&server.ws, "skirmish", &mode("duel")).await;
+    let eve = Player::seek(&server.ws, "skirmish", &mode("team")).await;
+    assert!(room(&ada) == room(&bob) && room(&ada) != room(&eve), "{} {} {}", room(&ada), room(&bob), room(&eve));
+    let (duel, mut both) = (vec![(room(&ada), 2)], vec![(room(&ada), 2), (room(&eve), 1)]);
+    both.sort();
+    // What a room says of itself is there a moment later.
+    let start = std::time::Instant::now();
+    loop {
+        let (one, all) = (ada.rooms(&mode("duel")).await, ada.rooms(&[]).await);
+        if (&one, &all) == (&duel, &both) {
+            break;
+        }
+        assert!(start.elapsed() < std::time::Duration::from_secs(30), "{one:?} {all:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+    }
 }
 
 #[tokio::test]

@@ -114,7 +114,7 @@ pub enum ErrorCode {
     UnknownKind,
     /// The room exists already.
     RoomExists,
-    /// The room has no free seat.
+    /// The room has no free seat, or is locked.
     RoomFull,
     /// The game's `on_join` refused.
     Refused,

@@ -3,9 +3,11 @@
 
 pub mod codes;
 pub mod delta;
+pub mod filter;
 pub mod ids;
 pub mod limits;
 pub mod msgpack;
 pub mod wire;
 
+pub use filter::{Filter, Scalar};
 pub use ids::{Generation, IdError, IncarnationId, NetId, PlayerId, RoomId, SeatId, Seq, ShardId, Term, Tick};

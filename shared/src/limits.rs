@@ -26,6 +26,12 @@ pub const TICK_RATE: u32 = 120;
 pub const COMMIT_BYTES: usize = 256 * 1024;
 /// Metadata of a room, bytes.
 pub const METADATA_BYTES: usize = 1024;
+/// Keys of a filter.
+pub const FILTER_KEYS: usize = 8;
+/// Text that a filter compares, bytes.
+pub const FILTER_TEXT_BYTES: usize = 64;
+/// Rooms of one page of a list.
+pub const LIST_ROOMS: usize = 50;
 /// Join options, bytes.
 pub const JOIN_OPTIONS_BYTES: usize = 1024;
 /// Bytes of a login token's claims, as MessagePack, beside those that every token has.

@@ -11,7 +11,7 @@ mod skip;
 mod write;
 
 pub use read::Reader;
-pub use write::{array_head, bin, bin_head, int, nil, opt_text, opt_uint, text, uint};
+pub use write::{array_head, bin, bin_head, boolean, int, map_head, nil, opt_text, opt_uint, text, uint};
 
 /// Deepest nesting that any [`Bounds`] can allow: the size of the reader's own stack.
 pub const MAX_DEPTH: usize = 32;

@@ -114,10 +114,27 @@ pub enum ClientMessage<'a> {
         /// Its hash.
         hash: u64,
     },
+    /// Which rooms are there: a page of the region's list.
+    Rooms {
+        /// The client's number of this request.
+        id: u32,
+        /// Of this kind only.
+        kind: Option<&'a str>,
+        /// Region; the gateway's own if absent.
+        region: Option<&'a str>,
+        /// A [`crate::Filter`], encoded; empty for none.
+        filter: &'a [u8],
+        /// Those that can be joined only: not locked, with a free seat.
+        open: bool,
+        /// Behind this one, from an earlier page.
+        after: Option<RoomId>,
+        /// At most so many, and at most [`crate::limits::LIST_ROOMS`].
+        limit: u32,
+    },
 }
 
 /// The room that a `join_or_create` or `create` asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted<'a> {
     /// Which game.
     pub kind: &'a str,
@@ -125,6 +142,8 @@ pub struct Wanted<'a> {
     pub region: Option<&'a str>,
     /// Name; any if absent.
     pub name: Option<&'a str>,
+    /// A [`crate::Filter`], encoded: what the room's metadata must hold, and what that of a new room begins with; empty for none.
+    pub filter: &'a [u8],
 }
 
 /// A message to a client, except the hot ones (frame, tail), which are written in place.
@@ -246,6 +265,30 @@ pub enum ServerMessage<'a> {
         /// The table, unless the client has it.
         table: Option<Vec<TableRow>>,
     },
+    /// Answer to `rooms`.
+    Rooms {
+        /// The request.
+        id: u32,
+        /// In the order of their ids.
+        rooms: Vec<ListedRoom<'a>>,
+        /// Where the next page begins behind; `None`: this was the last one.
+        next: Option<RoomId>,
+    },
+}
+
+/// A room of a list, as it said a moment ago.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedRoom<'a> {
+    /// Which.
+    pub room: RoomId,
+    /// Seats taken.
+    pub seats: u32,
+    /// Most seats.
+    pub max_seats: u32,
+    /// Whether new players are refused.
+    pub locked: bool,
+    /// Metadata: one MessagePack value, nil if the game set none.
+    pub metadata: &'a [u8],
 }
 
 /// Answer to `hello`.

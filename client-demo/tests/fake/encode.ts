@@ -38,6 +38,7 @@ export const server = {
     encode([14, source, at, grants, balances]),
   refused: (seq: number, code: string, message: string): Bytes => encode([15, seq, code, message]),
   heartbeat: (term: number, tick: number): Bytes => encode([16, term, tick]),
+  rooms: (id: number, rooms: [string, number, number, boolean, unknown][], next: string | null): Bytes => encode([18, id, rooms, next]),
   renewed: (seat: number, tickRate: number, hash: Uint8Array, table: readonly TableRow[] | null): Bytes => encode([17, seat, tickRate, hash, rows(table)]),
 };
 

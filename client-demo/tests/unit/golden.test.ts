@@ -31,8 +31,8 @@ function build(value: Value[]): Uint8Array {
   const last = encode(f.at(-1));
   switch (kind) {
     case 1: return client.hello(f[1] as string | null, f[2] as Uint8Array | null);
-    case 2: return client.joinOrCreate(f[0] as number, f[1] as string, f[2] as string | null, f[3] as string | null, last);
-    case 3: return client.create(f[0] as number, f[1] as string, f[2] as string | null, f[3] as string | null, last);
+    case 2: return client.joinOrCreate(f[0] as number, f[1] as string, f[2] as string | null, f[3] as string | null, encode(f[4]), f.length > 5 ? last : undefined);
+    case 3: return client.create(f[0] as number, f[1] as string, f[2] as string | null, f[3] as string | null, encode(f[4]), f.length > 5 ? last : undefined);
     case 4: return client.join(f[0] as number, f[1] as string, last);
     case 5: return client.resume(f[0] as number, f[1] as string, f[2] as string, f[3] as number, f[4] as number, f[5] as number, (f[6] as number | undefined) ?? 0);
     case 6: return client.leave(f[0] as number);
@@ -42,6 +42,7 @@ function build(value: Value[]): Uint8Array {
     case 10: return client.sessionAck(f[0] as string);
     case 11: return client.resync();
     case 12: return client.table(f[0] as Uint8Array);
+    case 13: return client.rooms(f[0] as number, f[1] as string | null, f[2] as string | null, f[3] === null ? null : encode(f[3]), f[4] as boolean, f[5] as string | null, f[6] as number);
     default: throw new Error(`no builder for kind ${String(kind)}`);
   }
 }
@@ -49,7 +50,9 @@ function build(value: Value[]): Uint8Array {
 /** The fields of a decoded message in the order of the wire. */
 function flat(m: ServerMessage): Value[] {
   const { is, ...fields } = m;
-  const kinds = ['', 'welcome', 'joined', 'error', 'left', 'frame', 'tail', 'snapshot', 'message', 'reply', 'pong', 'move', 'rolled_back', 'session', 'granted', 'refused', 'heartbeat', 'renewed'];
+  const kinds = ['', 'welcome', 'joined', 'error', 'left', 'frame', 'tail', 'snapshot', 'message', 'reply', 'pong', 'move', 'rolled_back', 'session', 'granted', 'refused', 'heartbeat', 'renewed', 'rooms'];
+  // Metadata stays a map; a room without any has an empty one.
+  if (m.is === 'rooms') return [18, m.id, m.rooms.map((r) => [r.room, r.seats, r.maxSeats, r.locked, r.metadata.size > 0 ? new Map(r.metadata) : null]), m.next];
   const plain = (value: unknown): Value => {
     if (value instanceof Map) return [...value] as Value;
     if (Array.isArray(value)) return value.map(plain);
@@ -62,8 +65,8 @@ function flat(m: ServerMessage): Value[] {
 describe('golden bytes', () => {
   it('cover every kind of both sides', () => {
     const kinds = (from: string): number[] => [...new Set(golden.messages.filter((m) => m.from === from).map((m) => m.value[0] as number))].sort((a, b) => a - b);
-    expect(kinds('client')).toEqual(Array.from({ length: 12 }, (_, i) => i + 1));
-    expect(kinds('server')).toEqual(Array.from({ length: 17 }, (_, i) => i + 1));
+    expect(kinds('client')).toEqual(Array.from({ length: 13 }, (_, i) => i + 1));
+    expect(kinds('server')).toEqual(Array.from({ length: 18 }, (_, i) => i + 1));
   });
 
   it.each(golden.messages.map((m) => [`${m.from}: ${m.name}`, m] as const))('%s', (_, { from, hex, value }) => {

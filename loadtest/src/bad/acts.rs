@@ -169,7 +169,7 @@ async fn joined(enemy: &Enemy) -> Result<Socket, Cause> {
     let mut socket = logged_in(enemy).await?;
     let own = format!("bad-{}", enemy.index % 8);
     for (id, name) in [(1, enemy.room.as_str()), (2, own.as_str())] {
-        let wanted = Wanted { kind: &enemy.kind, region: Some(&enemy.region), name: Some(name) };
+        let wanted = Wanted { kind: &enemy.kind, region: Some(&enemy.region), name: Some(name), filter: &[] };
         let join = encoded(&ClientMessage::JoinOrCreate { id, wanted, options: &[0xc0] });
         socket.send(Message::binary(join)).await.map_err(|e| net::from_ws(&e))?;
         let mut seated = false;

@@ -242,7 +242,7 @@ impl State {
             }
             None => {
                 let (kind, region, name) = &self.wanted;
-                let wanted = Wanted { kind, region: Some(region), name: Some(name) };
+                let wanted = Wanted { kind, region: Some(region), name: Some(name), filter: &[] };
                 ClientMessage::JoinOrCreate { id: REQUEST, wanted, options: &[0xc0] }.encode(out);
             }
         }

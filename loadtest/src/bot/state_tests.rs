@@ -104,7 +104,7 @@ fn a_bot_joins_and_later_resumes_with_its_tokens() {
     let hello = test.state.hello(test.start);
     assert_eq!(hello, [0x94, 1, 1, 0xc0, 0xc0]);
     let asked = test.at(1, &welcome()).expect("welcome");
-    let wanted = Wanted { kind: "arena", region: Some("local"), name: Some("load-0") };
+    let wanted = Wanted { kind: "arena", region: Some("local"), name: Some("load-0"), filter: &[] };
     let request = ClientMessages::new(&asked, &Bounds::CLIENT).next().expect("one").expect("readable");
     assert_eq!(request, ClientMessage::JoinOrCreate { id: 1, wanted, options: &[0xc0] });
     test.at(2, &joined(1)).expect("joined");

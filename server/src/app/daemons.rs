@@ -5,9 +5,10 @@ use std::sync::{Arc, OnceLock};
 use super::{App, server::StartError};
 use crate::{
     config::Config,
-    daemon::{self, DaemonParts, Daemons, Kill, ShardedDaemonProcess, Times, Wake},
+    daemon::{self, DaemonParts, Daemons, Herald, Kill, Reach, ShardedDaemonProcess, Times, Wake},
     link::{Address, PeerMessage, Peers},
     ownership::Ownership,
+    plugin::RoomKind,
     room::host::RoomHost,
     runtime::{Clock, Rng, Tasks, mailbox::Refused},
     store::Store,
@@ -68,11 +69,24 @@ fn wake(host: &Arc<RoomHost>) -> Wake {
 }
 
 /// The sets of the game and the coordinators of the configured regions, if nothing is wrong with them.
-pub(super) fn sets(app: &App, config: &Config) -> Result<Vec<ShardedDaemonProcess>, StartError> {
+pub(super) fn sets(
+    app: &App,
+    config: &Config,
+    kinds: &[Arc<RoomKind>],
+) -> Result<Vec<ShardedDaemonProcess>, StartError> {
     let mut sets = app.daemons.clone();
-    sets.extend(daemon::coordinators(&config.daemons.regions).into_iter().map(Into::into));
+    sets.extend(daemon::coordinators(&config.daemons.regions, kinds).into_iter().map(Into::into));
     let faults = daemon::faults(&sets);
     if faults.is_empty() { Ok(sets) } else { Err(StartError::Game(faults)) }
+}
+
+/// Lets the coordinators of regions know the rooms of this node, and lets gateways reach them.
+pub(super) fn coordinate(daemons: &Daemons, host: &RoomHost, config: &Config, clock: &Clock, tasks: &Tasks) {
+    let regions = &config.daemons.regions;
+    if !regions.is_empty() {
+        host.coordinate(Arc::new(Reach::new(daemons.clone())));
+        Herald::start(daemons, &host.reports(), regions, clock, tasks);
+    }
 }
 
 pub(super) fn times(config: &Config) -> Times {

@@ -168,7 +168,8 @@ impl Server {
         admin: &Tasks,
     ) -> Result<Self, StartError> {
         let Parts { config, clock, rng, recent, kill, store } = parts;
-        let (kinds, sets) = (settings::kinds(&app, &config)?, daemons::sets(&app, &config)?);
+        let kinds = settings::kinds(&app, &config)?;
+        let sets = daemons::sets(&app, &config, &kinds)?;
         let book = settings::book(&app, &config).map_err(StartError::Rewards)?;
         for warning in book.warnings().iter().map(ToString::to_string).chain(config.advice()) {
             tracing::warn!("{warning}");
@@ -229,6 +230,9 @@ impl Server {
             kill: run::kill(),
         };
         let (daemons, threads) = daemons::start(sets, start)?.unzip();
+        if let (Some(daemons), Some(host)) = (&daemons, &host) {
+            daemons::coordinate(daemons, host, &config, &clock, tasks);
+        }
         let (every, fresh) = (config.lease.heartbeat, config.lease.ttl);
         let lasts = fresh.saturating_sub(config.lease.margin);
         let (owned, rooms, now) = (ownership.clone(), host.as_ref().map(Arc::downgrade), clock.clone());
@@ -287,6 +291,7 @@ impl Server {
                     unsaved: settings::unsaved(&inside.config),
                     server: inside.name.clone(),
                     region: inside.config.node.region.clone(),
+                    coordinated: inside.config.daemons.regions.clone(),
                     directory: Arc::new(ownership),
                     dial: Arc::new(dial),
                     store: Arc::new(move |command| {

@@ -95,6 +95,7 @@ pub(super) fn host(config: &Config) -> HostConfig {
         give_deadline: config.handoff.step_deadline,
         retry_delay: config.rewards.retry_delay,
         max_attempts: config.rewards.max_attempts,
+        regions: config.daemons.regions.clone(),
         world: WorldSettings {
             node: node_name(config).into(),
             inputs_per_tick: room.inputs_per_tick,

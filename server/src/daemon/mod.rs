@@ -46,7 +46,9 @@ pub use self::{
     handle::{DEADLINE, Daemons},
     letter::{MESSAGE_BYTES, Refused},
     post::{DaemonInbox, TOPIC, Wake},
-    regions::{ANSWERED, LISTED, Region, RegionAnswer, RegionQuestion, coordinators, region_daemon},
+    regions::{
+        Herald, KEEP_FOR, LISTED, Reach, Region, RegionAnswer, RegionQuestion, TICKETS, coordinators, region_daemon,
+    },
     spec::{COUNT, NAME_BYTES, RESCALES, SETS, ShardedDaemonProcess, Singleton, faults},
     table::{DaemonStatus, SetStatus},
     user::{Daemon, Fault},

@@ -181,6 +181,11 @@ impl Singleton {
         Self(self.0.restarts(restarts, window))
     }
 
+    /// As [`ShardedDaemonProcess::mailbox`].
+    pub fn mailbox(self, bound: usize) -> Self {
+        Self(self.0.mailbox(bound))
+    }
+
     /// As [`ShardedDaemonProcess::backoff`].
     pub fn backoff(self, backoff: Duration) -> Self {
         Self(self.0.backoff(backoff))

@@ -61,6 +61,7 @@ fn asks(room: RoomId, attempt: u32, shown: (u64, u64)) -> Attach {
         mode: Mode::Join,
         player: tenure_shared::PlayerId::new("anna").expect("id"),
         options: Bytes::new(),
+        metadata: Bytes::new(),
         seat: None,
         rejoin: false,
         generation: Generation(0),

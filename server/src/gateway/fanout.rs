@@ -114,6 +114,7 @@ impl FanOut {
             | ToGateway::Attached(Attached { room, .. }) => spread(room),
             ToGateway::Snapshot { conn, .. }
             | ToGateway::Found { conn, .. }
+            | ToGateway::Answered { conn, .. }
             | ToGateway::Refused { conn, .. }
             | ToGateway::Left { conn }
             | ToGateway::NotOwner { conn, .. }
@@ -267,7 +268,10 @@ impl LaneTask {
                     None => self.shared.metrics.stale.increment(1),
                 }
             }
-            ToGateway::Found { conn, .. } | ToGateway::Refused { conn, .. } | ToGateway::NotOwner { conn, .. } => {
+            ToGateway::Found { conn, .. }
+            | ToGateway::Answered { conn, .. }
+            | ToGateway::Refused { conn, .. }
+            | ToGateway::NotOwner { conn, .. } => {
                 if let Some(conn) = self.get(conn) {
                     Self::note(&conn, message);
                 }

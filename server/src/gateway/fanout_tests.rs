@@ -47,6 +47,7 @@ fn attach(conn: ConnId) -> Attach {
         mode: Mode::Join,
         player: tenure_shared::PlayerId::new("anna").expect("id"),
         options: Bytes::new(),
+        metadata: Bytes::new(),
         seat: None,
         rejoin: false,
         generation: Generation(0),

@@ -68,6 +68,8 @@ pub struct GatewayParts {
     pub server: String,
     /// Region of rooms that are asked for without one.
     pub region: String,
+    /// Regions that have a coordinator.
+    pub coordinated: Vec<String>,
     /// Where rooms are.
     pub directory: Arc<dyn Directory>,
     /// How their nodes are reached.
@@ -146,8 +148,21 @@ impl Gateway {
 }
 
 async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
-    let GatewayParts { config, auth, unsaved, server, region, directory, dial, store, clock, rng, tasks, assets } =
-        parts;
+    let GatewayParts {
+        config,
+        auth,
+        unsaved,
+        server,
+        region,
+        coordinated,
+        directory,
+        dial,
+        store,
+        clock,
+        rng,
+        tasks,
+        assets,
+    } = parts;
     let secret = secret::agree(&store, &rng).await?;
     let auth = auth::Auth::new(&auth, config.guests, secret.as_bytes())?;
     let keeping = secret::keep(store.clone(), secret, clock.clone(), tasks.shutdown().clone());
@@ -180,6 +195,7 @@ async fn build(parts: GatewayParts) -> Result<accept::Front, Error> {
         rules: state::Rules {
             server,
             region,
+            coordinated,
             ping_ms: millis(config.ping_every),
             idle_ms: millis(config.idle_timeout),
             client_message: u32::try_from(config.client_message).unwrap_or(u32::MAX),

@@ -44,6 +44,21 @@ pub enum ToNode {
         /// Whether the name of a new room is wanted when there is none with a free seat. Its shard may be another node's.
         make: bool,
     },
+    /// A question to the coordinator of a region, wherever it runs; answered by [`ToGateway::Answered`].
+    Ask {
+        /// Who asks.
+        gateway: GatewayId,
+        /// For whom.
+        conn: ConnId,
+        /// The sender's number of this question; it comes back with the answer.
+        attempt: u32,
+        /// The region.
+        region: String,
+        /// How long the node may wait for the coordinator, milliseconds.
+        within: u32,
+        /// A [`super::lobby::Question`], encoded.
+        question: Bytes,
+    },
     /// A player takes a seat, or takes his own again. Answered by [`ToGateway::Attached`] or [`ToGateway::Refused`], after the
     /// room's first checkpoint is stored.
     Attach(Attach),
@@ -97,6 +112,8 @@ pub struct Attach {
     pub player: PlayerId,
     /// MessagePack for `on_join`.
     pub options: Bytes,
+    /// The metadata that the room begins with if it is made for this: a [`tenure_shared::Filter`], encoded, or nothing.
+    pub metadata: Bytes,
     /// The seat to take again (resume); `None` joins (a player who has a seat in the room takes that one again, superseding).
     pub seat: Option<SeatId>,
     /// The seat's socket was never gone: its room changes hands. If the world does not know the seat (its join was not stored yet) the
@@ -149,6 +166,15 @@ pub enum ToGateway {
         room: Option<RoomId>,
         /// Whether it is not there yet: only its name was made, for this player, who is about to create it.
         new: bool,
+    },
+    /// Answer to [`ToNode::Ask`].
+    Answered {
+        /// For whom.
+        conn: ConnId,
+        /// From the question.
+        attempt: u32,
+        /// A [`super::lobby::Answer`], encoded; `None`: there was none in time, or nobody to ask.
+        answer: Option<Bytes>,
     },
     /// Answer to [`ToNode::Attach`].
     Attached(Attached),

@@ -5,12 +5,14 @@
 //! traits stand at the ends of one stream.
 
 mod directory;
+pub mod lobby;
 mod message;
 pub mod net;
 mod peer;
 mod sole;
 
 pub use directory::{Address, Dial, Directory, Owner};
+pub use lobby::Coordinators;
 pub use message::*;
 pub use peer::*;
 pub use sole::Sole;

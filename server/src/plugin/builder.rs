@@ -116,6 +116,22 @@ impl RoomBuilder {
         self
     }
 
+    /// What clients may ask for by a filter of `join_or_create`: keys of the rooms' metadata, at most 8. A room that is made for such a
+    /// request begins with the metadata that was asked for, so that the next one who asks for the same comes to it.
+    pub fn filter_by(&mut self, keys: &[&str]) -> &mut Self {
+        self.faults.extend(keys.iter().filter_map(|key| names::fault("filter key", key)));
+        let known = &mut self.registry.filter;
+        for key in keys {
+            if known.iter().all(|known| **known != **key) {
+                known.push((*key).into());
+            }
+        }
+        if known.len() > limits::FILTER_KEYS {
+            self.faults.push(format!("{} filter keys; at most {}", known.len(), limits::FILTER_KEYS));
+        }
+        self
+    }
+
     /// Empty rooms of this kind stay loaded and are never deleted.
     pub fn keep(&mut self) -> &mut Self {
         self.options.auto_dispose = false;

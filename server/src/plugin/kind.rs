@@ -74,7 +74,10 @@ impl RoomKind {
         self.plugin.build(&mut room);
         let (options, mut registry, handlers, faults) = room.finish();
         registry.number();
-        let same = faults.is_empty() && options == self.options && registry.table() == *self.table;
+        let same = faults.is_empty()
+            && options == self.options
+            && registry.filter == self.registry.filter
+            && registry.table() == *self.table;
         same.then_some(handlers)
     }
 
@@ -105,6 +108,11 @@ impl RoomKind {
     /// Whether its rooms are hidden from `join_or_create` without a name.
     pub fn private(&self) -> bool {
         self.options.private
+    }
+
+    /// Keys that a filter of a client may name.
+    pub fn filter_keys(&self) -> &[Arc<str>] {
+        &self.registry.filter
     }
 
     /// Whether its empty rooms are unloaded and later deleted.

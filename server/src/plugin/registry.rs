@@ -138,6 +138,8 @@ pub(crate) const MAX_REPLICATED: usize = 128;
 /// Everything with a name.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
+    /// Keys that filters of clients may name.
+    pub(crate) filter: Vec<Arc<str>>,
     pub(crate) components: Vec<ComponentDef>,
     pub(crate) resources: Vec<ResourceDef>,
     pub(crate) messages: Vec<(MessageDef, Arc<dyn ErasedMessage>)>,

@@ -74,7 +74,7 @@ impl TestRoom {
         const START: Wall = Wall(1_767_225_600_000_000);
         let kind = RoomKind::new(kind, plugin).unwrap_or_else(|faults| panic!("{}", faults.join("\n")));
         let room = RoomId::from_parts(kind.name(), "test", "room").expect("a room id");
-        let world = RoomWorld::create(&kind, room, &settings, Term(1), 42, START).expect("a world");
+        let world = RoomWorld::create(&kind, room, &settings, Term(1), 42, START, Bytes::new()).expect("a world");
         let mut this = Self {
             kind,
             settings,
@@ -103,6 +103,7 @@ impl TestRoom {
             mode: Mode::JoinOrCreate,
             player: client.player.clone(),
             options: client.options.clone(),
+            metadata: Bytes::new(),
             seat: client.seat.filter(|_| resume),
             rejoin: false,
             generation: tenure_shared::Generation(0),

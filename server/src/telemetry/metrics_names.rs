@@ -107,6 +107,9 @@ metrics! {
     Counter "tenure_daemon_failures_total" ["set", "why"] "Daemons that ended by themselves, failed, panicked or hung, and those that were parked for it.";
     Counter "tenure_daemon_messages_dropped_total" [] "Messages of other nodes for daemons, or answers, that nobody here waits for any more.";
     Counter "tenure_sweep_woken_total" [] "Shards with work that was overdue for ten seconds, whose owners the coordinator of a region told to look.";
+    Counter "tenure_match_questions_total" [] "Players for whom the coordinator of a region on this node was asked for a room.";
+    Gauge "tenure_match_rooms" ["region"] "Rooms that the coordinator of a region on this node knows.";
+    Gauge "tenure_match_tickets" ["region"] "Players whom the coordinator of a region on this node told of a room lately, or for whom it keeps a seat.";
     Gauge "tenure_daemons_running" ["set"] "Daemons that run on this node.";
     Gauge "tenure_daemons_parked" ["set"] "Daemons of this node that failed too often and are not started any more.";
     Gauge "tenure_daemons_nowhere" ["set"] "Daemons that run nowhere, or wait here for their restart, as far as this node knows.";

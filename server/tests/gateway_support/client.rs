@@ -101,7 +101,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
 
     /// Joins or creates a room by name.
     pub async fn enter(&mut self, name: &str) -> Joined {
-        let wanted = Wanted { kind: "arena", region: None, name: Some(name) };
+        let wanted = Wanted { kind: "arena", region: None, name: Some(name), filter: &[] };
         self.send(ClientMessage::JoinOrCreate { id: 1, wanted, options: &[0xc0] }).await;
         self.joined().await.expect("joined")
     }

@@ -143,6 +143,7 @@ impl Rig {
         let node = cluster.nodes[0].clone();
         let tasks = Tasks::new(Shutdown::new());
         let parts = GatewayParts {
+            coordinated: Vec::new(),
             config: setup.config,
             auth: setup.auth,
             unsaved: setup.unsaved,

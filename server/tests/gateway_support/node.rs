@@ -270,6 +270,7 @@ impl FakeNode {
         let mut state = self.state.lock();
         let silent = self.silent.load(Ordering::SeqCst);
         match message {
+            ToNode::Ask { conn, attempt, .. } => vec![ToGateway::Answered { conn, attempt, answer: None }],
             ToNode::Find { conn, attempt, .. } => {
                 state.finds += 1;
                 if silent {

@@ -379,6 +379,7 @@ pub fn attach(conn: ConnId, room: &RoomId, player: &str) -> Attach {
         mode: Mode::JoinOrCreate,
         player: PlayerId::new(player).expect("valid"),
         options: Bytes::new(),
+        metadata: Bytes::new(),
         seat: None,
         rejoin: false,
         generation: Generation(0),

@@ -136,6 +136,7 @@ pub fn build_of(views: &Views, outside: &Arc<Outside>, version: u32) -> Arc<Room
 
 fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>, version: u32) {
     let more = outside.more_grace.load(std::sync::atomic::Ordering::SeqCst);
+    room.filter_by(&["mode"]);
     room.tick_rate(50).max_seats(4).reconnect_grace(Duration::from_secs(3 + more));
     let book = room.resource::<Book>("book").persisted().version(version);
     if version > 1 {

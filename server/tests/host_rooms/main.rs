@@ -18,6 +18,7 @@ mod harness;
 mod lab;
 mod lifecycle;
 mod links;
+mod listed;
 mod lobby;
 mod moves;
 mod net;

@@ -187,6 +187,7 @@ fn attach() -> Attach {
         mode: Mode::JoinOrCreate,
         player: PlayerId::new("p").expect("valid"),
         options: bytes::Bytes::from_static(&[0xc0]),
+        metadata: bytes::Bytes::new(),
         seat: None,
         rejoin: true,
         generation: Generation(0),

@@ -27,6 +27,7 @@ impl Bot {
             mode: if inner.seat.is_some() { Mode::Join } else { Mode::JoinOrCreate },
             player: PlayerId::new(&self.player).expect("a name"),
             options: Bytes::new(),
+            metadata: Bytes::new(),
             seat: inner.seat,
             rejoin: inner.rejoin,
             generation: if inner.rejoin { inner.generation } else { Generation(0) },

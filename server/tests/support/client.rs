@@ -41,6 +41,7 @@ pub(crate) struct Player {
     pub(crate) answers: HashMap<u32, Result<Vec<u8>, (String, String)>>,
     /// How often it was told that ticks were rolled back.
     pub(crate) rolled_back: u32,
+    listed: Option<(u32, Vec<(String, u32)>)>,
     kept: Vec<(u64, Vec<u8>)>,
     requests: u32,
 }
@@ -72,6 +73,7 @@ impl Player {
             grants: Vec::new(),
             answers: HashMap::new(),
             rolled_back: 0,
+            listed: None,
             kept: Vec::new(),
             requests: 0,
         };
@@ -84,11 +86,30 @@ impl Player {
     /// Joins (or creates) the room of this name.
     pub(crate) async fn join(url: &str, kind: &str, name: &str) -> Self {
         let mut player = Self::connect(url, None).await;
-        let wanted = Wanted { kind, region: None, name: Some(name) };
+        let wanted = Wanted { kind, region: None, name: Some(name), filter: &[] };
         let id = player.request_id();
         player.put(&ClientMessage::JoinOrCreate { id, wanted, options: &[0xc0] }).await;
         player.until("a seat", |p| p.joined.is_some()).await;
         player
+    }
+
+    /// Joins any room of the kind that fits the filter.
+    pub(crate) async fn seek(url: &str, kind: &str, filter: &[u8]) -> Self {
+        let mut player = Self::connect(url, None).await;
+        let wanted = Wanted { kind, region: None, name: None, filter };
+        let id = player.request_id();
+        player.put(&ClientMessage::JoinOrCreate { id, wanted, options: &[0xc0] }).await;
+        player.until("a seat", |p| p.joined.is_some()).await;
+        player
+    }
+
+    /// The rooms that fit the filter: id and seats taken.
+    pub(crate) async fn rooms(&mut self, filter: &[u8]) -> Vec<(String, u32)> {
+        let id = self.request_id();
+        let (kind, region, after) = (None, None, None);
+        self.put(&ClientMessage::Rooms { id, kind, region, filter, open: false, after, limit: 50 }).await;
+        self.until("a list", |p| p.listed.as_ref().is_some_and(|(of, _)| *of == id)).await;
+        self.listed.take().expect("a list").1
     }
 
     /// Opens a new socket and takes the seat again, as a client does after a drop; then sends what is owed.
@@ -262,6 +283,10 @@ impl Player {
                 | ServerMessage::Message { .. }
                 | ServerMessage::Pong { .. }
                 | ServerMessage::Move { .. } => {}
+                ServerMessage::Rooms { id, rooms, .. } => {
+                    let rooms = rooms.into_iter().map(|room| (room.room.to_string(), room.seats)).collect();
+                    self.listed = Some((id, rooms));
+                }
                 ServerMessage::RolledBack { .. } => self.rolled_back += 1,
                 ServerMessage::Renewed { seat, table, .. } => {
                     if let Some(joined) = &mut self.joined {

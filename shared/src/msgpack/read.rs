@@ -77,6 +77,21 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads a map's header; its keys and values follow in turn.
+    ///
+    /// # Errors
+    /// Anything but a map, or one longer than the bound.
+    pub fn map(&mut self, bounds: &Bounds) -> Result<usize, Error> {
+        let at = self.at;
+        match self.head()? {
+            Head::Map(len) => {
+                within(at, "map", len, bounds.collection)?;
+                Ok(len)
+            }
+            other => Err(wrong(at, "a map", &other)),
+        }
+    }
+
     /// Reads a number from 0 to 2^53 - 1.
     ///
     /// # Errors
@@ -167,6 +182,14 @@ impl<'a> Reader<'a> {
     pub fn take_nil(&mut self) -> bool {
         let found = self.data.get(self.at) == Some(&Marker::Null.to_u8());
         self.at += usize::from(found);
+        found
+    }
+
+    /// Takes true or false if one of them stands here.
+    pub fn take_bool(&mut self) -> Option<bool> {
+        let byte = *self.data.get(self.at)?;
+        let found = [false, true].into_iter().find(|of| byte == if *of { Marker::True } else { Marker::False }.to_u8());
+        self.at += usize::from(found.is_some());
         found
     }
 

@@ -11,6 +11,20 @@ pub fn array_head(out: &mut Vec<u8>, len: usize) {
     }
 }
 
+/// Appends the header of a map of `len` keys and values.
+pub fn map_head(out: &mut Vec<u8>, len: usize) {
+    match u16::try_from(len) {
+        Ok(n) if n < 16 => out.push(Marker::FixMap(n as u8).to_u8()),
+        Ok(n) => tagged(out, Marker::Map16, &n.to_be_bytes()),
+        Err(_) => tagged(out, Marker::Map32, &length32(len).to_be_bytes()),
+    }
+}
+
+/// Appends true or false.
+pub fn boolean(out: &mut Vec<u8>, value: bool) {
+    out.push(if value { Marker::True } else { Marker::False }.to_u8());
+}
+
 /// Appends nil.
 pub fn nil(out: &mut Vec<u8>) {
     out.push(Marker::Null.to_u8());

@@ -1,7 +1,10 @@
 //! Decoding and encoding of what clients send.
 
 use super::{ClientMessage, Error, Fault, Wanted, fields::Fields};
-use crate::msgpack::{Bounds, Reader, array_head, bin, nil, opt_text, text, uint};
+use crate::{
+    ids::RoomId,
+    msgpack::{Bounds, Reader, array_head, bin, boolean, nil, opt_text, text, uint},
+};
 
 /// The messages in one WebSocket message of a client. After an error it ends.
 #[derive(Clone, Debug)]
@@ -42,12 +45,15 @@ fn decode<'a>(reader: &mut Reader<'a>, bounds: Bounds) -> Result<ClientMessage<'
             ClientMessage::Hello { protocol, token: f.opt_token("token")?, table: f.opt_hash("table")? }
         }
         2 => {
-            expect("join_or_create", 5)?;
-            ClientMessage::JoinOrCreate { id: f.request()?, wanted: wanted(&mut f)?, options: f.value("options")? }
+            // Clients of earlier builds know no filters.
+            expect("join_or_create", 5 + usize::from(count != 5))?;
+            let (id, (wanted, options)) = (f.request()?, wanted(&mut f, count)?);
+            ClientMessage::JoinOrCreate { id, wanted, options }
         }
         3 => {
-            expect("create", 5)?;
-            ClientMessage::Create { id: f.request()?, wanted: wanted(&mut f)?, options: f.value("options")? }
+            expect("create", 5 + usize::from(count != 5))?;
+            let (id, (wanted, options)) = (f.request()?, wanted(&mut f, count)?);
+            ClientMessage::Create { id, wanted, options }
         }
         4 => {
             expect("join", 3)?;
@@ -95,16 +101,37 @@ fn decode<'a>(reader: &mut Reader<'a>, bounds: Bounds) -> Result<ClientMessage<'
             expect("table", 1)?;
             ClientMessage::Table { hash: f.hash("hash")? }
         }
+        13 => {
+            expect("rooms", 7)?;
+            ClientMessage::Rooms {
+                id: f.request()?,
+                kind: f.opt_name("kind")?,
+                region: f.opt_name("region")?,
+                filter: filter(&mut f)?,
+                open: f.flag("open")?,
+                after: f.opt_room("after")?,
+                limit: f.u32("limit")?,
+            }
+        }
         other => return Err(f.fault(at, "kind", Fault::Kind(other))),
     })
 }
 
-fn wanted<'a>(f: &mut Fields<'_, 'a>) -> Result<Wanted<'a>, Error> {
-    Ok(Wanted { kind: f.name("kind")?, region: f.opt_name("region")?, name: f.opt_name("name")? })
+/// What is wanted, and the options.
+fn wanted<'a>(f: &mut Fields<'_, 'a>, count: usize) -> Result<(Wanted<'a>, &'a [u8]), Error> {
+    let (kind, region, name) = (f.name("kind")?, f.opt_name("region")?, f.opt_name("name")?);
+    let options = f.value("options")?;
+    let filter = if count > 5 { filter(f)? } else { &[] };
+    Ok((Wanted { kind, region, name, filter }, options))
+}
+
+/// Left encoded; what is in it is looked at by whoever compares.
+fn filter<'a>(f: &mut Fields<'_, 'a>) -> Result<&'a [u8], Error> {
+    Ok(if f.nil() { &[] } else { f.value("filter")? })
 }
 
 impl ClientMessage<'_> {
-    /// Appends the message. `options` and `payload` must each be one MessagePack value.
+    /// Appends the message. `options`, `payload` and a filter that is not empty must each be one MessagePack value.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             ClientMessage::Hello { protocol, token, table } => {
@@ -166,6 +193,19 @@ impl ClientMessage<'_> {
                 head(out, 12, 1);
                 bin(out, &hash.to_be_bytes());
             }
+            ClientMessage::Rooms { id, kind, region, filter, open, after, limit } => {
+                head(out, 13, 7);
+                uint(out, u64::from(*id));
+                opt_text(out, *kind);
+                opt_text(out, *region);
+                match filter {
+                    [] => nil(out),
+                    some => out.extend_from_slice(some),
+                }
+                boolean(out, *open);
+                opt_text(out, after.as_ref().map(RoomId::as_str));
+                uint(out, u64::from(*limit));
+            }
         }
     }
 }
@@ -176,10 +216,11 @@ fn head(out: &mut Vec<u8>, kind: u8, fields: usize) {
 }
 
 fn encode_wanted(out: &mut Vec<u8>, kind: u8, id: u32, wanted: &Wanted<'_>, options: &[u8]) {
-    head(out, kind, 5);
+    head(out, kind, 5 + usize::from(!wanted.filter.is_empty()));
     uint(out, u64::from(id));
     text(out, wanted.kind);
     opt_text(out, wanted.region);
     opt_text(out, wanted.name);
     out.extend_from_slice(options);
+    out.extend_from_slice(wanted.filter);
 }

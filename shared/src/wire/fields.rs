@@ -117,6 +117,15 @@ impl<'r, 'a> Fields<'r, 'a> {
         self.id("room", RoomId::new)
     }
 
+    pub(super) fn opt_room(&mut self, field: &'static str) -> Result<Option<RoomId>, Error> {
+        if self.nil() { Ok(None) } else { self.id(field, RoomId::new).map(Some) }
+    }
+
+    pub(super) fn flag(&mut self, field: &'static str) -> Result<bool, Error> {
+        let at = self.at();
+        self.reader.take_bool().ok_or_else(|| self.fault(at, field, Fault::Value("true or false")))
+    }
+
     pub(super) fn id<T>(&mut self, field: &'static str, make: impl Fn(&str) -> Result<T, IdError>) -> Result<T, Error> {
         let at = self.at();
         // Twice the bound: the id's own error says more about what is wrong.

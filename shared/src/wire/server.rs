@@ -1,14 +1,14 @@
 //! Decoding and encoding of what servers send. Rooms write the hot kinds in place with the functions at the top.
 
 use super::{
-    Error, Fault, Granted, Joined, ServerMessage, TableRow, Welcome,
+    Error, Fault, Granted, Joined, ListedRoom, ServerMessage, TableRow, Welcome,
     fields::Fields,
     table::{read_table, write_table},
 };
 use crate::{
-    ids::{Generation, PlayerId, SeatId, Seq, Term, Tick},
+    ids::{Generation, PlayerId, RoomId, SeatId, Seq, Term, Tick},
     limits,
-    msgpack::{Bounds, Reader, array_head, bin, int, nil, opt_text, opt_uint, text, uint},
+    msgpack::{Bounds, Reader, array_head, bin, boolean, int, nil, opt_text, opt_uint, text, uint},
 };
 
 /// Most addresses in a `move`, most currencies in a grant.
@@ -169,6 +169,15 @@ fn decode<'a>(reader: &mut Reader<'a>, bounds: Bounds) -> Result<ServerMessage<'
             let (seat, tick_rate) = (SeatId(f.u32("seat")?), f.u32("tick_rate")?);
             ServerMessage::Renewed { seat, tick_rate, hash: f.hash("hash")?, table: read_table(&mut f)? }
         }
+        18 => {
+            expect("rooms", 3)?;
+            let (id, at) = (f.request()?, f.at());
+            let rooms = f.list("rooms", listed)?;
+            if rooms.len() > limits::LIST_ROOMS {
+                return Err(f.fault(at, "rooms", Fault::Value("at most 50 rooms")));
+            }
+            ServerMessage::Rooms { id, rooms, next: f.opt_room("next")? }
+        }
         other => return Err(f.fault(at, "kind", Fault::Kind(other))),
     })
 }
@@ -184,6 +193,17 @@ fn welcome<'a>(f: &mut Fields<'_, 'a>) -> Result<ServerMessage<'a>, Error> {
         bytes: f.u32("bytes")?,
         rate: f.u32("rate")?,
     }))
+}
+
+fn listed<'a>(f: &mut Fields<'_, 'a>) -> Result<ListedRoom<'a>, Error> {
+    f.tuple("rooms", 5)?;
+    Ok(ListedRoom {
+        room: f.room()?,
+        seats: f.u32("seats")?,
+        max_seats: f.u32("max_seats")?,
+        locked: f.flag("locked")?,
+        metadata: f.value("metadata")?,
+    })
 }
 
 fn joined<'a>(f: &mut Fields<'_, 'a>) -> Result<ServerMessage<'a>, Error> {
@@ -216,7 +236,7 @@ fn amounts(f: &mut Fields<'_, '_>, field: &'static str) -> Result<Vec<(String, i
 }
 
 impl ServerMessage<'_> {
-    /// Appends the message. `ops` must be an array of ops, `payload` one MessagePack value.
+    /// Appends the message. `ops` must be an array of ops, `payload` and a room's `metadata` one MessagePack value each.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             ServerMessage::Welcome(w) => {
@@ -303,8 +323,24 @@ impl ServerMessage<'_> {
                 uint(out, u64::from(*tick_rate));
                 hash_and_table(out, *hash, table.as_deref());
             }
+            ServerMessage::Rooms { id, rooms, next } => {
+                head(out, 18, 3);
+                uint(out, u64::from(*id));
+                array_head(out, rooms.len());
+                rooms.iter().for_each(|room| encode_listed(out, room));
+                opt_text(out, next.as_ref().map(RoomId::as_str));
+            }
         }
     }
+}
+
+fn encode_listed(out: &mut Vec<u8>, room: &ListedRoom<'_>) {
+    array_head(out, 5);
+    text(out, room.room.as_str());
+    uint(out, u64::from(room.seats));
+    uint(out, u64::from(room.max_seats));
+    boolean(out, room.locked);
+    out.extend_from_slice(room.metadata);
 }
 
 fn encode_joined(out: &mut Vec<u8>, j: &Joined) {

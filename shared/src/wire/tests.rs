@@ -51,7 +51,8 @@ prop_compose! {
 
 fn client_messages(p: &Parts) -> Vec<ClientMessage<'_>> {
     let (word, region, name) = (p.words.0.as_str(), p.words.1.as_deref(), p.words.2.as_deref());
-    let wanted = || Wanted { kind: word, region, name };
+    let filter = if p.hash.is_some() { p.payload.as_slice() } else { &[] };
+    let wanted = || Wanted { kind: word, region, name, filter };
     let (id, kind, payload, options) = (p.id, p.kind, p.payload.as_slice(), p.payload.as_slice());
     let (seq, shown) = (Seq(p.numbers.0), (Term(p.numbers.1), Tick(p.numbers.2)));
     vec![
@@ -74,6 +75,15 @@ fn client_messages(p: &Parts) -> Vec<ClientMessage<'_>> {
         ClientMessage::SessionAck { session: word },
         ClientMessage::Resync,
         ClientMessage::Table { hash: 0xff00_0000_0000_0001 },
+        ClientMessage::Rooms {
+            id,
+            kind: region,
+            region: name,
+            filter,
+            open: p.hash.is_some(),
+            after: p.hash.map(|_| p.room.clone()),
+            limit: id,
+        },
     ]
 }
 
@@ -132,6 +142,11 @@ fn server_messages(p: &Parts) -> Vec<ServerMessage<'_>> {
         }),
         ServerMessage::Refused { seq, code: "bad_payload", message: word },
         ServerMessage::Quiet { term, tick },
+        ServerMessage::Rooms {
+            id,
+            rooms: vec![ListedRoom { room: p.room.clone(), seats: id, max_seats: 2, locked: true, metadata: payload }],
+            next: p.hash.map(|_| p.room.clone()),
+        },
         ServerMessage::Renewed {
             seat: SeatId(id),
             tick_rate: 20,

@@ -5,7 +5,7 @@ use tenure_shared::{
     delta::OpsWriter,
     limits::MAX_SAFE_INTEGER,
     msgpack::{int, text, uint},
-    wire::{ClientMessage, Granted, Joined, ServerMessage, Space, TableRow, Wanted, Welcome, table_hash},
+    wire::{ClientMessage, Granted, Joined, ListedRoom, ServerMessage, Space, TableRow, Wanted, Welcome, table_hash},
 };
 
 const TERM: Term = Term(1_764_446_400_123_456);
@@ -17,8 +17,12 @@ fn room() -> RoomId {
 /// `[dx, dy]` of a steer message.
 const STEER: &[u8] = &[0x92, 0x05, 0xfd];
 
+/// {"level": 3, "mode": "duel"}
+const FILTER: &[u8] =
+    &[0x82, 0xa5, b'l', b'e', b'v', b'e', b'l', 3, 0xa4, b'm', b'o', b'd', b'e', 0xa4, b'd', b'u', b'e', b'l'];
+
 pub(crate) fn client_messages() -> Vec<(&'static str, ClientMessage<'static>)> {
-    let wanted = |region, name| Wanted { kind: "arena", region, name };
+    let wanted = |region, name| Wanted { kind: "arena", region, name, filter: &[] };
     let (largest, session) = (MAX_SAFE_INTEGER, "k3.s1.2f9a");
     vec![
         ("hello", ClientMessage::Hello { protocol: 1, token: None, table: None }),
@@ -40,6 +44,34 @@ pub(crate) fn client_messages() -> Vec<(&'static str, ClientMessage<'static>)> {
             },
         ),
         ("create", ClientMessage::Create { id: 3, wanted: wanted(Some("eu"), None), options: &[0x90] }),
+        (
+            "join_or_create with a filter",
+            ClientMessage::JoinOrCreate {
+                id: 7,
+                wanted: Wanted { filter: FILTER, ..wanted(None, None) },
+                options: &[0xc0],
+            },
+        ),
+        (
+            "create with a filter",
+            ClientMessage::Create { id: 8, wanted: Wanted { filter: FILTER, ..wanted(None, None) }, options: &[0xc0] },
+        ),
+        (
+            "rooms",
+            ClientMessage::Rooms { id: 9, kind: None, region: None, filter: &[], open: false, after: None, limit: 0 },
+        ),
+        (
+            "rooms with a filter, the second page",
+            ClientMessage::Rooms {
+                id: 10,
+                kind: Some("arena"),
+                region: Some("eu"),
+                filter: FILTER,
+                open: true,
+                after: Some(room()),
+                limit: 50,
+            },
+        ),
         ("join", ClientMessage::Join { id: 200, room: room(), options: &[0xc0] }),
         (
             "resume",
@@ -124,6 +156,10 @@ fn renewed(table: Option<Vec<TableRow>>) -> ServerMessage<'static> {
     ServerMessage::Renewed { seat: SeatId(8), tick_rate: 10, hash: table_hash(&rows()), table }
 }
 
+fn listed(metadata: &'static [u8]) -> ListedRoom<'static> {
+    ListedRoom { room: room(), seats: 3, max_seats: 50, locked: metadata.len() > 1, metadata }
+}
+
 pub(crate) fn server_messages() -> Vec<(&'static str, ServerMessage<'static>)> {
     let leaked = |bytes: Vec<u8>| -> &'static [u8] { bytes.leak() };
     let player = PlayerId::new("guest:0196f0d2-5c1b-7a53-9f0e-2d6a0f6f3f10").expect("valid");
@@ -190,6 +226,8 @@ pub(crate) fn server_messages() -> Vec<(&'static str, ServerMessage<'static>)> {
         ("heartbeat frame", ServerMessage::Quiet { term: TERM, tick: Tick(4_020) }),
         ("renewed", renewed(Some(rows()))),
         ("renewed, the same table", renewed(None)),
+        ("rooms", ServerMessage::Rooms { id: 9, rooms: vec![listed(&[0xc0]), listed(FILTER)], next: Some(room()) }),
+        ("rooms, none", ServerMessage::Rooms { id: 10, rooms: vec![], next: None }),
     ]
 }
 

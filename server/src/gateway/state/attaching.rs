@@ -34,6 +34,8 @@ pub(super) enum Then {
     Create,
     /// The room that was found is full or gone: another.
     FindAnother(Wish),
+    /// The room that the coordinator named is full or gone: it is asked again.
+    SeekAnother(Wish),
     /// The generated name exists: another.
     AnotherName(Wish),
 }
@@ -44,6 +46,8 @@ pub(super) struct Attaching {
     pub(super) id: u32,
     pub(super) room: RoomId,
     pub(super) options: Bytes,
+    /// What the room begins with if it is made for this.
+    pub(super) metadata: Bytes,
     /// Session and token with which it is resumed.
     pub(super) resume: Option<(Session, String)>,
     pub(super) shown: (Term, Tick),
@@ -101,6 +105,7 @@ impl Machine {
             mode: attaching.mode,
             player: known.player.clone(),
             options: attaching.options.clone(),
+            metadata: attaching.metadata.clone(),
             seat: attaching.resume.as_ref().map(|(session, _)| SeatId(session.seat)),
             rejoin: false,
             generation: tenure_shared::Generation(0),
@@ -167,6 +172,7 @@ impl Attaching {
             id,
             room,
             options,
+            metadata: Bytes::new(),
             resume: None,
             shown: (Term(0), Tick(0)),
             first: Seq(1),

@@ -118,6 +118,7 @@ impl Machine {
             mode: Mode::Join,
             player: known.player.clone(),
             options: room.options.clone(),
+            metadata: bytes::Bytes::new(),
             seat: Some(room.seat),
             // Also of a player who leaves: a seat that ended at a former owner is over, and only who comes again is told so.
             rejoin: true,

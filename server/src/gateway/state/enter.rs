@@ -158,11 +158,12 @@ impl Machine {
         };
         out.push(Effect::Forget);
         self.deadline = None;
-        let Attaching { id, room, options, then, .. } = *attaching;
+        let Attaching { id, room, options, metadata, then, .. } = *attaching;
         match (then, code) {
             (Then::Create, ErrorCode::NoSuchRoom) => {
                 if self.may_create(view, id, out) {
-                    self.attach(view, Attaching::new(id, room, options, Then::Tell), Mode::JoinOrCreate, out);
+                    let attaching = Attaching { metadata, ..Attaching::new(id, room, options, Then::Tell) };
+                    self.attach(view, attaching, Mode::JoinOrCreate, out);
                 }
             }
             (Then::FindAnother(wish), ErrorCode::NoSuchRoom | ErrorCode::RoomFull | ErrorCode::RoomError) => {
@@ -173,10 +174,14 @@ impl Machine {
                     self.create_some(view, Wish { tries: 0, ..wish }, out);
                 }
             }
+            (
+                Then::SeekAnother(wish),
+                ErrorCode::NoSuchRoom | ErrorCode::RoomFull | ErrorCode::RoomError | ErrorCode::Limit,
+            ) => self.seek_another(view, wish, (room, code), out),
             (Then::AnotherName(wish), ErrorCode::RoomExists) if wish.tries + 1 < TRIES => {
                 self.create_some(view, Wish { tries: wish.tries + 1, ..wish }, out);
             }
-            (Then::Tell | Then::Create | Then::FindAnother(_) | Then::AnotherName(_), code) => {
+            (Then::Tell | Then::Create | Then::FindAnother(_) | Then::SeekAnother(_) | Then::AnotherName(_), code) => {
                 out.push(error(id, code, message, retry_after));
             }
         }
@@ -192,6 +197,7 @@ impl Machine {
     ) {
         let id = match std::mem::replace(&mut self.phase, Phase::Lobby) {
             Phase::Finding(finding) => finding.wish.id,
+            Phase::Seeking(seeking) => seeking.wish.id,
             Phase::Attaching(attaching) => attaching.id,
             other => return self.phase = other,
         };

@@ -6,13 +6,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_shared::{RoomId, codes::ErrorCode, wire::Wanted};
+use tenure_shared::{Filter, RoomId, codes::ErrorCode, wire::Wanted};
 
 use super::{
     Effect, Machine, Phase, View,
     attaching::{ANSWER, Attaching, Then},
     enter::millis,
     error,
+    seek::read_filter,
 };
 use crate::{
     gateway::router,
@@ -40,11 +41,22 @@ pub(super) struct Wish {
     pub(super) kind: String,
     pub(super) region: String,
     pub(super) options: Bytes,
+    /// What its metadata must hold.
+    pub(super) filter: Filter,
+    /// The same for all questions to the coordinator until one of its rooms cannot be joined.
+    pub(super) request: u64,
+    /// The room that could not be joined, and why.
+    pub(super) refused: Option<(RoomId, ErrorCode)>,
     pub(super) tries: u32,
 }
 
 impl Wish {
-    fn fits(&self, room: &RoomId) -> bool {
+    /// What a room that is made for it begins with.
+    pub(super) fn metadata(&self) -> Bytes {
+        if self.filter.is_empty() { Bytes::new() } else { self.filter.encode().into() }
+    }
+
+    pub(super) fn fits(&self, room: &RoomId) -> bool {
         room.kind() == self.kind && room.region() == self.region
     }
 }
@@ -84,10 +96,16 @@ impl Machine {
     ) {
         match self.target(view, id, wanted, options, out) {
             // Joined first: only what creates a room counts as a create.
-            Some(Target::Room(room, options)) => {
-                self.attach(view, Attaching::new(id, room, options, Then::Create), Mode::Join, out);
+            Some(Target::Room(room, options, metadata)) => {
+                let attaching = Attaching { metadata, ..Attaching::new(id, room, options, Then::Create) };
+                self.attach(view, attaching, Mode::Join, out);
             }
-            Some(Target::Any(wish)) => self.find(view, wish, out),
+            Some(Target::Any(wish)) if view.is_coordinated(&wish.region) => self.seek(view, wish, out),
+            Some(Target::Any(wish)) if wish.filter.is_empty() => self.find(view, wish, out),
+            Some(Target::Any(wish)) => {
+                let text = format!("filters need a coordinator: daemons.regions does not name {:?}", wish.region);
+                out.push(error(id, ErrorCode::Refused, &text, None));
+            }
             None => {}
         }
     }
@@ -105,8 +123,9 @@ impl Machine {
             return;
         }
         match target {
-            Target::Room(room, options) => {
-                self.attach(view, Attaching::new(id, room, options, Then::Tell), Mode::Create, out);
+            Target::Room(room, options, metadata) => {
+                let attaching = Attaching { metadata, ..Attaching::new(id, room, options, Then::Tell) };
+                self.attach(view, attaching, Mode::Create, out);
             }
             Target::Any(wish) => self.create_some(view, wish, out),
         }
@@ -126,12 +145,15 @@ impl Machine {
         }
         let options = self.with_claims(options);
         let region = wanted.region.unwrap_or(&view.rules.region);
+        let filter = read_filter(id, wanted.filter, out)?;
+        let (kind, request) = (wanted.kind.to_owned(), view.rng.next_u64());
+        let wish = Wish { id, kind, region: region.to_owned(), options, filter, request, refused: None, tries: 0 };
         match wanted.name {
-            Some(name) => Some(Target::Room(room_id(id, wanted.kind, region, name, out)?, options)),
-            None => {
-                let (kind, region) = (wanted.kind.to_owned(), region.to_owned());
-                Some(Target::Any(Wish { id, kind, region, options, tries: 0 }))
+            Some(name) => {
+                let metadata = wish.metadata();
+                Some(Target::Room(room_id(id, wanted.kind, region, name, out)?, wish.options, metadata))
             }
+            None => Some(Target::Any(wish)),
         }
     }
 
@@ -226,6 +248,7 @@ impl Machine {
 
     /// The node did not take the question of this number: its queue is full, or it is not reached.
     pub(in crate::gateway) fn not_asked(&mut self, view: &View<'_>, attempt: u32) {
+        self.question_not_asked(view, attempt);
         if let Phase::Finding(finding) = &mut self.phase
             && finding.asked == Some(attempt)
         {
@@ -247,7 +270,8 @@ impl Machine {
             self.deadline = None;
             return;
         };
-        let attaching = Attaching::new(wish.id, room, wish.options.clone(), Then::AnotherName(wish));
+        let (id, options, metadata) = (wish.id, wish.options.clone(), wish.metadata());
+        let attaching = Attaching { metadata, ..Attaching::new(id, room, options, Then::AnotherName(wish)) };
         self.attach(view, attaching, Mode::Create, out);
     }
 
@@ -265,8 +289,8 @@ impl Machine {
 
 /// What a request for a room wants.
 enum Target {
-    /// This one, with these options.
-    Room(RoomId, Bytes),
+    /// This one, with these options; made, with this metadata.
+    Room(RoomId, Bytes, Bytes),
     /// Any of a kind, or a new one.
     Any(Wish),
 }

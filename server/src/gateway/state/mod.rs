@@ -15,6 +15,7 @@ mod effect;
 mod enter;
 mod find;
 mod room;
+mod seek;
 
 use bytes::Bytes;
 use tenure_shared::{
@@ -30,6 +31,7 @@ pub(super) use enter::detach;
 use enter::{Loading, Storing};
 use find::Finding;
 use room::InRoom;
+use seek::{ListWish, Listing, Seeking};
 
 use super::{
     auth::Auth,
@@ -50,6 +52,8 @@ pub(super) struct Rules {
     pub(super) server: String,
     /// Region of rooms that are asked for without one.
     pub(super) region: String,
+    /// Regions that have a coordinator.
+    pub(super) coordinated: Vec<String>,
     pub(super) ping_ms: u32,
     pub(super) idle_ms: u32,
     pub(super) client_message: u32,
@@ -92,6 +96,8 @@ enum Phase {
     Lobby,
     /// Nodes are asked for a room.
     Finding(Box<Finding>),
+    /// The coordinator is asked for a room.
+    Seeking(Box<Seeking>),
     /// The session record is being read.
     Loading(Loading),
     /// The node is asked for the seat.
@@ -118,22 +124,35 @@ pub(super) struct Machine {
     attempt: u32,
     /// When the request that is open is given up.
     deadline: Option<Mono>,
+    /// A list of rooms that the client waits for, in whatever phase.
+    listing: Option<Listing>,
+    lists: Gcra,
 }
 
 impl Machine {
     pub(super) fn new() -> Self {
-        Self { phase: Phase::Hello, known: None, failed_resumes: 0, attempt: 0, deadline: None }
+        Self {
+            phase: Phase::Hello,
+            known: None,
+            failed_resumes: 0,
+            attempt: 0,
+            deadline: None,
+            listing: None,
+            lists: seek::list_rate(),
+        }
     }
 
     /// When [`Machine::timeout`] is to be called.
     pub(super) fn deadline(&self) -> Option<Mono> {
         let due = match &self.phase {
             Phase::Finding(finding) => Some(finding.due()),
+            Phase::Seeking(seeking) => Some(seeking.due()),
             Phase::Attaching(attaching) => attaching.again_at,
             Phase::Room(room) | Phase::Leaving { room, .. } => room.between.as_ref().map(between::Between::due),
             _ => None,
         };
-        [self.deadline, due].into_iter().flatten().min()
+        let listing = self.listing.as_ref().map(Listing::due);
+        [self.deadline, due, listing].into_iter().flatten().min()
     }
 
     /// A WebSocket message: one or more messages back to back, each counted. Answers how many there were.
@@ -194,6 +213,9 @@ impl Machine {
             ClientMessage::SessionAck { session } => self.acknowledge(session, out),
             ClientMessage::Resync => self.resync(view, out),
             ClientMessage::Table { hash } => self.speaks(hash, out),
+            ClientMessage::Rooms { id, kind, region, filter, open, after, limit } => {
+                self.list(view, id, ListWish { kind, region, filter, open, after, limit }, out);
+            }
         }
     }
 
@@ -236,6 +258,7 @@ impl Machine {
     pub(super) fn node(&mut self, view: &View<'_>, note: ToGateway, out: &mut Vec<Effect>) {
         match note {
             ToGateway::Found { attempt, room, new, .. } => self.found(view, attempt, (room, new), out),
+            ToGateway::Answered { attempt, answer, .. } => self.answered(view, attempt, answer.as_ref(), out),
             ToGateway::Attached(attached) => self.attached(attached, out),
             ToGateway::NotOwner { attempt, .. } => self.again(view, attempt, false, out),
             ToGateway::Refused { attempt, code, message, retry_after, .. } => {
@@ -257,11 +280,15 @@ impl Machine {
 
     /// A time that [`Machine::deadline`] said has come.
     pub(super) fn timeout(&mut self, view: &View<'_>, out: &mut Vec<Effect>) {
+        if let Some(listing) = self.listing.take_if(|listing| view.now >= listing.due()) {
+            self.list_on(view, listing, out);
+        }
         if self.deadline.is_some_and(|by| view.now >= by) {
             return self.given_up(view, out);
         }
         match std::mem::replace(&mut self.phase, Phase::Lobby) {
             Phase::Finding(finding) if view.now >= finding.due() => self.find_on(view, *finding, out),
+            Phase::Seeking(seeking) if view.now >= seeking.due() => self.seek_on(view, *seeking, out),
             Phase::Attaching(attaching) if attaching.again_at.is_some_and(|at| view.now >= at) => {
                 self.attach_or_look(view, attaching, out);
             }
@@ -283,7 +310,7 @@ impl Machine {
                 self.refused_for_good(ErrorCode::ResumeFailed, text, None, out);
                 self.failed_resume(out);
             }
-            Phase::Finding(_) | Phase::Attaching(_) => {
+            Phase::Finding(_) | Phase::Seeking(_) | Phase::Attaching(_) => {
                 out.push(Effect::Forget);
                 self.refused_for_good(ErrorCode::MayRetry, "no answer in time", Some(enter::RETRY_MS), out);
             }
@@ -302,6 +329,7 @@ impl Machine {
             | Phase::Hello
             | Phase::Lobby
             | Phase::Finding(_)
+            | Phase::Seeking(_)
             | Phase::Loading(_)
             | Phase::Attaching(_)
             | Phase::Deleting { .. }

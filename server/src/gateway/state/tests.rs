@@ -46,6 +46,7 @@ impl World {
         Self {
             directory: Two(Changes::new()),
             rules: Rules {
+                coordinated: Vec::new(),
                 server: "n".to_owned(),
                 region: "eu".to_owned(),
                 ping_ms: 1,
@@ -145,7 +146,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 fn client(kind: u8, arg: u8) -> Bytes {
-    let wanted = |name| Wanted { kind: "arena", region: None, name };
+    let wanted = |name| Wanted { kind: "arena", region: None, name, filter: &[] };
     let id = u32::from(arg) + 1;
     bytes(&match kind {
         0 => ClientMessage::Hello { protocol: 1, token: None, table: None },
@@ -395,3 +396,4 @@ fn a_leave_waits_for_its_own_answer_and_is_said_again_to_a_restored_room() {
 
 mod between;
 mod find;
+mod seek;

@@ -134,7 +134,7 @@ impl Task {
     }
 
     fn find(&mut self, now: Mono, to: &Address, find: ToNode) {
-        let ToNode::Find { attempt, .. } = find else { return };
+        let (ToNode::Find { attempt, .. } | ToNode::Ask { attempt, .. }) = find else { return };
         let asked = self.site.router.to(to).is_some_and(|link| link.send(find).is_ok());
         if !asked {
             self.machine.not_asked(&self.site.view(&self.conn, self.loopback, now), attempt);

@@ -18,7 +18,7 @@ use super::{
 use crate::runtime::net::Stream;
 
 /// Version of the protocol between processes. Another version is refused: a deploy that raises it moves all seats once.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 /// Longest packet before both have proved.
 pub(super) const HANDSHAKE_BYTES: usize = 512;
 /// Bytes of a nonce, and of a proof.

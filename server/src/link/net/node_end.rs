@@ -59,7 +59,7 @@ fn order(message: &ToNode) -> Order {
         | ToNode::Input(Input { room, .. })
         | ToNode::Detach { room, .. }
         | ToNode::Resync { room, .. } => Order::Room(room.clone()),
-        ToNode::Find { conn, .. } => Order::Conn(*conn),
+        ToNode::Find { conn, .. } | ToNode::Ask { conn, .. } => Order::Conn(*conn),
         ToNode::TermSeen { shard, .. } => Order::Shard(*shard),
     }
 }
@@ -76,6 +76,7 @@ fn answer(refused: ToNode) -> Option<ToGateway> {
             Some(ToGateway::Refused { conn, attempt, code: ErrorCode::MayRetry, message, retry_after })
         }
         ToNode::Find { conn, attempt, .. } => Some(ToGateway::Found { conn, attempt, room: None, new: false }),
+        ToNode::Ask { conn, attempt, .. } => Some(ToGateway::Answered { conn, attempt, answer: None }),
         // The seat is not there: that was the wish. And a host that is gone needs no term.
         ToNode::Detach { .. } | ToNode::TermSeen { .. } => None,
     }

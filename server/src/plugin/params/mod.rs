@@ -1,6 +1,7 @@
 //! System parameters of game code. Each is a view of one resource that the framework keeps in the room's world.
 
 mod durable;
+mod metadata;
 mod out;
 mod rng;
 mod room;

@@ -8,9 +8,14 @@ use bevy_ecs::{
     system::SystemParam,
 };
 use bytes::Bytes;
-use tenure_shared::{RoomId, limits};
+use serde::{Serialize, de::DeserializeOwned};
+use tenure_shared::{Filter, RoomId, Scalar, limits};
 
-use crate::{plugin::Refuse, runtime::Wall};
+use super::metadata;
+use crate::{
+    plugin::{Refuse, values},
+    runtime::Wall,
+};
 
 /// The running tick.
 #[derive(Resource, Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +107,8 @@ pub(crate) struct ControlState {
     pub(crate) private: bool,
     pub(crate) metadata: Bytes,
     pub(crate) dispose: bool,
+    /// What others see of the room has changed, and was not told yet.
+    pub(crate) switched: bool,
 }
 
 /// Locks the room, hides it, describes it, ends it.
@@ -118,24 +125,51 @@ impl RoomControl<'_> {
 
     /// Refuses or takes new players; those with a seat may come back all the same.
     pub fn set_locked(&mut self, locked: bool) {
-        self.state.locked = locked;
+        if self.state.locked != locked {
+            (self.state.locked, self.state.switched) = (locked, true);
+        }
     }
 
-    /// Hides the room from `join_or_create`, or shows it.
+    /// Whether `join_or_create` and lists of rooms do not find it.
+    pub fn private(&self) -> bool {
+        self.state.private
+    }
+
+    /// Hides the room from `join_or_create` and lists of rooms, or shows it. Who knows its id may join all the same.
     pub fn set_private(&mut self, private: bool) {
-        self.state.private = private;
+        if self.state.private != private {
+            (self.state.private, self.state.switched) = (private, true);
+        }
     }
 
-    /// Text for lobbies, at most 1 KiB.
+    /// Describes the room for lists and filters: each field of `fields` (a struct or a map with text keys) takes the place of the one of
+    /// that name, the others stay. At most 1 KiB in all; filters compare texts up to 64 bytes, whole numbers, booleans and nil.
     ///
     /// # Errors
-    /// When it is longer.
-    pub fn set_metadata(&mut self, text: &str) -> Result<(), Refuse> {
-        if text.len() > limits::METADATA_BYTES {
-            return Err(Refuse::new(format!("metadata has {} bytes; at most {}", text.len(), limits::METADATA_BYTES)));
+    /// When it is longer, or no struct or map; then nothing changes.
+    pub fn set_metadata<T: Serialize + ?Sized>(&mut self, fields: &T) -> Result<(), Refuse> {
+        let mut more = Vec::new();
+        values::encode_named(&mut more, fields).map_err(Refuse::new)?;
+        let merged = metadata::merged(&self.state.metadata, &more).map_err(Refuse::new)?;
+        if merged.len() > limits::METADATA_BYTES {
+            let (found, most) = (merged.len(), limits::METADATA_BYTES);
+            return Err(Refuse::new(format!("metadata has {found} bytes; at most {most}")));
         }
-        self.state.metadata = Bytes::copy_from_slice(text.as_bytes());
+        if merged != self.state.metadata {
+            (self.state.metadata, self.state.switched) = (merged.into(), true);
+        }
         Ok(())
+    }
+
+    /// The metadata as a struct of the game; `None` if a field of it is missing or of another type.
+    pub fn metadata<T: DeserializeOwned>(&self) -> Option<T> {
+        values::decode(&self.state.metadata).ok()
+    }
+
+    /// One value of the metadata that filters can compare. A room that a `join_or_create` or `create` with a filter made begins with the
+    /// filter's, also in `startup`.
+    pub fn metadata_value(&self, key: &str) -> Option<Scalar> {
+        Filter::of_metadata(&self.state.metadata).get(key).cloned()
     }
 
     /// Ends the room: its tick goes on until what it granted and charged is told, then its sockets are closed with 4012 and the stored

@@ -21,6 +21,8 @@ const _: () = assert!(REWARD_GRANTS + OTHER_GRANTS <= limits::BATCH_GRANTS);
 pub(super) const GATEWAY_BACKLOG: usize = 64;
 /// Longest time for which they are kept.
 pub(super) const GATEWAY_PATIENCE: Duration = Duration::from_secs(5);
+/// Most questions of gateways to coordinators that wait for an answer here; one more is answered with nothing.
+pub(super) const QUESTIONS: usize = 1_024;
 /// Most attaches of one shard that wait until it is decided whether it stays; more are given back to the gateway.
 pub(super) const KEPT_ATTACHES: usize = 4_096;
 /// Longest wait of an attach for what the store says of a shard that is not here.
@@ -86,6 +88,8 @@ pub struct HostConfig {
     pub retry_delay: Duration,
     /// Failures after which work is parked.
     pub max_attempts: u32,
+    /// Regions whose rooms are told to a coordinator.
+    pub regions: Vec<String>,
     /// Bounds of each world.
     pub world: WorldSettings,
 }
@@ -108,6 +112,7 @@ impl Default for HostConfig {
             give_deadline: Duration::from_secs(2),
             retry_delay: Duration::from_secs(1),
             max_attempts: 8,
+            regions: Vec::new(),
             world: WorldSettings::default(),
         }
     }

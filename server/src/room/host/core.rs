@@ -3,19 +3,20 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use parking_lot::{Mutex, RwLock};
-use tenure_shared::{RoomId, ShardId, Term};
+use tenure_shared::{PlayerId, RoomId, ShardId, Term};
 use tokio::sync::{Notify, Semaphore};
 
 use super::{
     actor::Actor,
     arrivals::Arrivals,
+    bulletin::Bulletin,
     config::{HostConfig, LONGEST_BACKOFF, REWARD_GRANTS, backoff},
     executor::Executor,
     finder::Finder,
@@ -26,12 +27,12 @@ use super::{
     shard::Shard,
 };
 use crate::{
-    link::{ConnId, Directory as _, ToGateway},
+    link::{ConnId, Coordinators, Directory as _, ToGateway},
     ownership::Ownership,
     plugin::RoomKind,
     room::world::RoomWorld,
     runtime::{Clock, Mono, Rng, Shutdown, Tasks, Wall},
-    store::{Command, Error, Fence, Reply, Store},
+    store::{Command, Error, Fence, Reply, RoomSummary, Store},
     timers::LiveBook,
 };
 
@@ -50,6 +51,11 @@ pub(super) struct Host {
     pub(super) executor: Arc<dyn Executor>,
     pub(super) rooms: Directory,
     pub(super) finder: Mutex<Finder>,
+    pub(super) bulletin: Bulletin,
+    /// The way to the coordinators of regions, once there is one.
+    pub(super) coordinators: OnceLock<Arc<dyn Coordinators>>,
+    /// Questions to coordinators that are on their way.
+    pub(super) asking: Arc<Semaphore>,
     pub(super) shards: Vec<RwLock<Option<Arc<Shard>>>>,
     /// A shard was taken over, or its task has ended.
     pub(super) shards_changed: Notify,
@@ -88,6 +94,7 @@ impl Host {
     pub(super) fn new(parts: Parts) -> Self {
         let Parts { kinds, store, ownership, clock, rng, mut config, book, tasks, executor } = parts;
         config.world.max_grants_per_step = config.world.max_grants_per_step.clamp(1, REWARD_GRANTS);
+        let bulletin = Bulletin::new(&config.regions);
         let shards = (0..config.shards).map(|_| RwLock::new(None)).collect();
         let ran = (0..config.shards).map(|_| AtomicU64::new(0)).collect();
         Self {
@@ -103,6 +110,9 @@ impl Host {
             executor,
             rooms: Directory::default(),
             finder: Mutex::default(),
+            bulletin,
+            coordinators: OnceLock::new(),
+            asking: Arc::new(Semaphore::new(super::config::QUESTIONS)),
             shards,
             shards_changed: Notify::new(),
             loads: Semaphore::new(super::config::LOADS_AT_A_TIME),
@@ -226,12 +236,35 @@ impl Host {
     }
 
     /// What others may know of a room has changed.
-    pub(super) fn note_summary(&self, handle: &RoomHandle, world: Option<&RoomWorld>) {
+    pub(super) fn note_summary(&self, handle: &RoomHandle, world: Option<&mut RoomWorld>) {
         if let Some(world) = world {
             let summary = world.summary();
             handle.seats.store(summary.seats, Ordering::Relaxed);
-            self.finder.lock().update(&summary);
+            self.know(summary, true, world.take_comings());
         }
+    }
+
+    /// What a room is now, and who came and went. `stored`: it exists; else it is being made.
+    pub(super) fn know(&self, summary: RoomSummary, stored: bool, comings: Vec<(PlayerId, bool)>) {
+        {
+            let mut finder = self.finder.lock();
+            if stored { finder.update(&summary) } else { finder.fill(&summary) }
+        }
+        let term = self.last_term(summary.room.shard(self.config.shards));
+        self.bulletin.note(summary, stored, term, comings);
+    }
+
+    /// Nobody was let into a room that is not stored.
+    pub(super) fn not_made(&self, room: &RoomId) {
+        self.finder.lock().not_made(room);
+        // Others may be on their way to make it.
+        self.bulletin.forget(|known| known == room);
+    }
+
+    /// A room is gone, or may not be found any more.
+    pub(super) fn unlist(&self, room: &RoomId) {
+        self.finder.lock().remove(room);
+        self.bulletin.gone(room, self.last_term(room.shard(self.config.shards)));
     }
 
     pub(super) fn note_saved(&self) {

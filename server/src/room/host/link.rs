@@ -4,15 +4,17 @@
 use std::{
     collections::HashMap,
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
-use tenure_shared::{Generation, RoomId, SeatId, ShardId, codes::ErrorCode};
+use tenure_shared::{Filter, Generation, RoomId, SeatId, ShardId, codes::ErrorCode};
 
 use super::{
     RoomHost,
     actor::RETRY_AFTER,
     arrivals,
+    asking::{self, Asked},
     attaching::{self, Offer},
     config::MOVED_EVERY,
     core::Host,
@@ -66,6 +68,12 @@ impl Uplink for Link {
             ToNode::Find { gateway: _, conn, attempt, kind, region, make } => {
                 self.find((conn, attempt), kind, region, make)
             }
+            ToNode::Ask { gateway: _, conn, attempt, region, within, question } => {
+                let within = Duration::from_millis(u64::from(within));
+                let asked = Asked { gateway: self.id, conn, attempt, region, within, question };
+                asking::ask(&self.host, asked);
+                Ok(())
+            }
             ToNode::Attach(attach) => self.attach(Attach { gateway: self.id, ..attach }),
             ToNode::Input(_) | ToNode::Detach { .. } | ToNode::Resync { .. } => self.of_seat(message),
             ToNode::TermSeen { shard, term } => {
@@ -82,7 +90,7 @@ fn about(message: &ToNode) -> Option<(&RoomId, SeatId, Generation, bool)> {
         ToNode::Input(input) => Some((&input.room, input.seat, input.generation, true)),
         ToNode::Detach { room, seat, generation, consented } => Some((room, *seat, *generation, *consented)),
         ToNode::Resync { room, seat, generation } => Some((room, *seat, *generation, true)),
-        ToNode::Find { .. } | ToNode::Attach(_) | ToNode::TermSeen { .. } => None,
+        ToNode::Find { .. } | ToNode::Ask { .. } | ToNode::Attach(_) | ToNode::TermSeen { .. } => None,
     }
 }
 
@@ -208,6 +216,9 @@ impl Link {
         if !host.kinds.contains_key(attach.room.kind()) {
             return self.refuse(attach, ErrorCode::UnknownKind, "no game of this kind is registered", None);
         }
+        if !attach.metadata.is_empty() && !self.may_begin_with(&attach) {
+            return self.refuse(attach, ErrorCode::BadPayload, "rooms of this kind cannot be filtered by that", None);
+        }
         let id = attach.room.shard(host.config.shards);
         // Behind those that wait for the same shard.
         let attach = match host.arrivals.join(id, attach) {
@@ -229,6 +240,13 @@ impl Link {
             Offer::NotHere(attach) => self.not_owner(attach),
             Offer::Refuse(attach, code, text) => self.refuse(attach, code, text, retry),
         }
+    }
+
+    /// Whether the game lets clients say what a new room's metadata begins with.
+    fn may_begin_with(&self, attach: &Attach) -> bool {
+        let known = self.host.kinds.get(attach.room.kind()).map(|kind| kind.filter_keys()).unwrap_or_default();
+        Filter::read(&attach.metadata)
+            .is_ok_and(|filter| filter.keys().all(|key| known.iter().any(|known| **known == *key)))
     }
 
     fn not_owner(&self, attach: Attach) -> Result<(), Refused<ToNode>> {

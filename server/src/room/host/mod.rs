@@ -12,7 +12,9 @@
 
 mod actor;
 mod arrivals;
+mod asking;
 mod attaching;
+mod bulletin;
 mod config;
 mod core;
 mod executor;
@@ -39,6 +41,7 @@ mod watchdog;
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
+pub use bulletin::{Reports, RoomNews};
 pub use config::HostConfig;
 pub use executor::{Activity, Busy, Executor, Next, Wake};
 pub use frozen::Frozen;

@@ -185,6 +185,7 @@ pub(super) fn give(clients: &mut [Client], message: &ToGateway) -> Vec<(usize, V
         }
         ToGateway::Left { .. } => {}
         ToGateway::Found { .. }
+        | ToGateway::Answered { .. }
         | ToGateway::Attached(_)
         | ToGateway::Refused { .. }
         | ToGateway::NotOwner { .. }

@@ -205,6 +205,8 @@ pub struct TickOutput {
     pub balances_wanted: Vec<PlayerId>,
     /// The game wants the room to end.
     pub dispose: bool,
+    /// What others see of the room has changed: it was locked, hidden or described, or the opposite.
+    pub switched: bool,
     /// What went wrong in game code, for the log; at most [`MAX_ERRORS`].
     pub errors: Vec<String>,
 }

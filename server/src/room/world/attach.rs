@@ -188,7 +188,7 @@ impl RoomWorld {
         // Whoever had a seat here is let in again: only the store forgot it.
         let locked = self.world.get_resource::<ControlState>().is_some_and(|control| control.locked);
         if locked && !attach.rejoin && !had {
-            return Err(refused(ErrorCode::Refused, "the room is locked".to_owned()));
+            return Err(refused(ErrorCode::RoomFull, "the room is locked".to_owned()));
         }
         if self.seats() >= self.kind.max_seats() {
             return Err(refused(ErrorCode::RoomFull, format!("all {} seats are taken", self.kind.max_seats())));
@@ -219,6 +219,7 @@ impl RoomWorld {
             self.remove_seat(id);
             return Err(refused);
         }
+        self.came(&attach.player, true);
         Ok(id)
     }
 
@@ -274,6 +275,7 @@ mod tests {
             mode: Mode::Join,
             player: PlayerId::new("anna").expect("id"),
             options: Bytes::from_static(&[0xc0]),
+            metadata: Bytes::new(),
             seat,
             rejoin: false,
             generation: Generation(0),

@@ -12,6 +12,7 @@ use bevy_ecs::{
     schedule::{IntoScheduleConfigs as _, Schedule},
     world::World,
 };
+use bytes::Bytes;
 use tenure_shared::{RoomId, Term, Tick};
 
 use super::{Effects, Lost, RoomWorld, WorldError, WorldSettings, inputs::InputQueue, known::Known};
@@ -37,10 +38,11 @@ pub(super) struct Start {
     pub(super) now: u64,
     pub(super) wall: Wall,
     pub(super) rng: RngState,
+    pub(super) metadata: Bytes,
 }
 
 impl RoomWorld {
-    /// A new room: startup systems run, nobody is there.
+    /// A new room with this metadata: startup systems run, nobody is there.
     ///
     /// # Errors
     /// When the plugin is not the same each time it is built.
@@ -51,9 +53,10 @@ impl RoomWorld {
         term: Term,
         seed: u64,
         wall: Wall,
+        metadata: Bytes,
     ) -> Result<Self, WorldError> {
-        let start =
-            Start { room, term, tick: Tick(0), version: 0, born: wall, now: 0, wall, rng: RngState::seeded(seed) };
+        let (tick, rng) = (Tick(0), RngState::seeded(seed));
+        let start = Start { room, term, tick, version: 0, born: wall, now: 0, wall, rng, metadata };
         let mut this = Self::bare(kind, settings, start)?;
         this.default_resources();
         this.observe();
@@ -80,7 +83,11 @@ impl RoomWorld {
             wall: start.wall,
         });
         world.insert_resource(RoomInfoState { id: start.room.clone(), node: settings.node.clone() });
-        world.insert_resource(ControlState { private: kind.private(), ..ControlState::default() });
+        world.insert_resource(ControlState {
+            private: kind.private(),
+            metadata: start.metadata,
+            ..ControlState::default()
+        });
         world.insert_resource(start.rng);
         world.insert_resource(NetIndex::default());
         world.insert_resource(SeatIndex::default());
@@ -140,6 +147,7 @@ impl RoomWorld {
             replicator,
             seats: BTreeMap::new(),
             next_seat: 1,
+            comings: Vec::new(),
             forgotten: Vec::new(),
             inputs: InputQueue::default(),
             known: Known::new(settings.max_known),

@@ -40,6 +40,9 @@ use crate::{
     store::{GrantId, RoomSummary},
 };
 
+/// Comings and goings that are remembered until somebody asks.
+const COMINGS: usize = 384;
+
 /// Moments that were shown, perhaps, and rolled back: those after the checkpoint that a world was restored from and before its own first.
 #[derive(Clone, Copy, Debug)]
 struct Lost {
@@ -99,6 +102,8 @@ pub struct RoomWorld {
 
     messages: Vec<(GatewayId, ToGateway)>,
     errors: Vec<String>,
+    /// Who took a seat or gave his up, and nobody asked yet.
+    comings: Vec<(PlayerId, bool)>,
     empty_since: Option<u64>,
     /// Room time of the last frame that everybody got, nanoseconds.
     last_body: u64,
@@ -186,6 +191,18 @@ impl RoomWorld {
             private: control.is_some_and(|c| c.private),
             locked: control.is_some_and(|c| c.locked),
         }
+    }
+
+    /// Who took a seat (true) or gave his up since this was last asked, in order; the oldest are forgotten when nobody asks.
+    pub fn take_comings(&mut self) -> Vec<(PlayerId, bool)> {
+        std::mem::take(&mut self.comings)
+    }
+
+    pub(super) fn came(&mut self, player: &PlayerId, stays: bool) {
+        if self.comings.len() == COMINGS {
+            self.comings.remove(0);
+        }
+        self.comings.push((player.clone(), stays));
     }
 
     /// Seats taken: connected or in their grace.

@@ -63,6 +63,7 @@ impl RoomWorld {
             return Err(WorldError::Damaged(format!("format {}; this build reads {FORMAT}", stored.format)));
         }
         let start = Start {
+            metadata: Bytes::new(),
             room: checkpoint.summary.room.clone(),
             term,
             tick: checkpoint.tick.max(reached.tick),

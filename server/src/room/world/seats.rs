@@ -193,6 +193,7 @@ impl RoomWorld {
     pub(super) fn remove_seat(&mut self, id: SeatId) {
         self.drop_inputs(id);
         let Some(seat) = self.seats.remove(&id) else { return };
+        self.came(&seat.player, false);
         self.world.despawn(seat.entity);
         if let Some(mut index) = self.world.get_resource_mut::<SeatIndex>() {
             index.by_id.remove(&id);

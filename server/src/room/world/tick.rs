@@ -222,7 +222,11 @@ impl RoomWorld {
             let tasks: &mut TaskQueue = Mut::into_inner(tasks.reborrow());
             output.tasks = std::mem::take(tasks.start.get_mut());
         }
-        output.dispose = self.world.get_resource::<ControlState>().is_some_and(|control| control.dispose);
+        if let Some(mut control) = self.world.get_resource_mut::<ControlState>() {
+            output.dispose = control.dispose;
+            output.switched = control.switched;
+            control.switched = false;
+        }
         output
     }
 

@@ -55,6 +55,7 @@ fn to_node(p: &Parts) -> Vec<ToNode> {
     let mode = [Mode::Join, Mode::JoinOrCreate, Mode::Create][usize::from(p.kind % 3)];
     vec![
         ToNode::Find { gateway, conn, attempt: p.id, kind: p.text.clone(), region: "eu".into(), make: p.yes },
+        ToNode::Ask { gateway, conn, attempt: p.id, region: p.text.clone(), within: p.id, question: payload.clone() },
         ToNode::Attach(Attach {
             gateway,
             conn,
@@ -63,6 +64,7 @@ fn to_node(p: &Parts) -> Vec<ToNode> {
             mode,
             player: PlayerId::new("guest:1").expect("valid"),
             options: payload.clone(),
+            metadata: payload.clone(),
             seat: p.optional.map(SeatId),
             rejoin: p.yes,
             generation,
@@ -116,6 +118,7 @@ fn to_gateway(p: &Parts) -> Vec<ToGateway> {
     let restored = RestoredMember { conn, seat, generation, owed, snapshot: bytes.clone() };
     vec![
         ToGateway::Found { conn, attempt: p.id, room: p.yes.then(|| room.clone()), new: p.yes },
+        ToGateway::Answered { conn, attempt: p.id, answer: p.yes.then(|| bytes.clone()) },
         ToGateway::Attached(Attached {
             conn,
             attempt: p.id,

@@ -85,6 +85,16 @@ fn packet(message: &ToGateway) -> Result<Packet, TooLong> {
             out.uint(conn.0);
             out
         }
+        ToGateway::Answered { conn, attempt, answer } => {
+            let mut out = Out::new(12, 3);
+            out.uint(conn.0);
+            out.uint(*attempt);
+            match answer {
+                Some(answer) => out.bytes(answer),
+                None => out.nil(),
+            }
+            out
+        }
         ToGateway::Close { conn, code, reason } => {
             let mut out = Out::new(11, 3);
             out.uint(conn.0);
@@ -266,6 +276,14 @@ pub(in super::super) fn read_to_gateway(packet: &Bytes) -> Result<Option<ToGatew
             // A number of a newer version: the client may come again.
             let code = CloseCode::from_code(f.u16("code")?).unwrap_or(CloseCode::MayRetry);
             ToGateway::Close { conn, code, reason: f.text("reason", limits::REASON_BYTES)?.to_owned() }
+        }
+        12 => {
+            f.expect("answered", 3)?;
+            ToGateway::Answered {
+                conn: f.conn()?,
+                attempt: f.u32("attempt")?,
+                answer: f.optional(|f| f.bytes("answer"))?,
+            }
         }
         other => return Err(f.unknown(other)),
     };

@@ -24,6 +24,15 @@ fn packet(message: &ToNode) -> Result<Packet, TooLong> {
             out.flag(*make);
             out
         }
+        ToNode::Ask { gateway: _, conn, attempt, region, within, question } => {
+            let mut out = Out::new(7, 5);
+            out.uint(conn.0);
+            out.uint(*attempt);
+            out.text(region, TEXT_BYTES);
+            out.uint(*within);
+            out.bytes(question);
+            out
+        }
         ToNode::Attach(attach) => write_attach(attach),
         ToNode::Input(input) => {
             let mut out = Out::new(3, 7);
@@ -62,7 +71,7 @@ fn packet(message: &ToNode) -> Result<Packet, TooLong> {
 }
 
 fn write_attach(attach: &Attach) -> Out {
-    let mut out = Out::new(2, 14);
+    let mut out = Out::new(2, 15);
     out.uint(attach.conn.0);
     out.uint(attach.attempt);
     out.text(attach.room.as_str(), limits::ROOM_ID_BYTES);
@@ -73,6 +82,7 @@ fn write_attach(attach: &Attach) -> Out {
     });
     out.text(attach.player.as_str(), limits::PLAYER_ID_BYTES);
     out.bytes(&attach.options);
+    out.bytes(&attach.metadata);
     out.opt_uint(attach.seat.map(|seat| u64::from(seat.0)));
     out.flag(attach.rejoin);
     out.uint(attach.generation.0);
@@ -108,7 +118,7 @@ pub(in super::super) fn read_to_node(packet: &Bytes) -> Result<Option<ToNode>, E
             }
         }
         2 => {
-            f.expect("attach", 14)?;
+            f.expect("attach", 15)?;
             ToNode::Attach(read_attach(&mut f)?)
         }
         3 => {
@@ -136,6 +146,17 @@ pub(in super::super) fn read_to_node(packet: &Bytes) -> Result<Option<ToNode>, E
             f.expect("term_seen", 2)?;
             ToNode::TermSeen { shard: ShardId(f.u32("shard")?), term: f.term()? }
         }
+        7 => {
+            f.expect("ask", 5)?;
+            ToNode::Ask {
+                gateway: GatewayId(0),
+                conn: f.conn()?,
+                attempt: f.u32("attempt")?,
+                region: f.text("region", TEXT_BYTES)?.to_owned(),
+                within: f.u32("within")?,
+                question: f.bytes("question")?,
+            }
+        }
         other => return Err(f.unknown(other)),
     };
     f.end()?;
@@ -159,6 +180,7 @@ fn read_attach(f: &mut Fields<'_>) -> Result<Attach, Error> {
             PlayerId::new(text).map_err(|e| f.fault("player", e))?
         },
         options: f.bytes("options")?,
+        metadata: f.bytes("metadata")?,
         seat: f.optional(Fields::seat)?,
         rejoin: f.flag("rejoin")?,
         generation: f.generation()?,

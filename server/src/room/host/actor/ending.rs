@@ -49,7 +49,7 @@ impl Actor {
     pub(super) fn saved(&mut self, now: Mono) {
         // Before the end: after it another life of the room may have said something newer already.
         if let Some(world) = &self.world {
-            self.host.finder.lock().update(&RoomSummary { dormant: true, ..world.summary() });
+            self.host.know(RoomSummary { dormant: true, ..world.summary() }, true, Vec::new());
         }
         if self.due.is_empty() && self.results.is_empty() && self.end(self.stopping) {
             if self.stopping {
@@ -87,7 +87,7 @@ impl Actor {
         self.drop_world();
         self.shard.note_reached(self.reached.tick);
         self.cancel_tasks();
-        self.host.finder.lock().remove(&self.handle.room);
+        self.host.unlist(&self.handle.room);
         self.set_phase(Phase::Deleting);
         self.submit(Request { delete: true, ..Request::default() });
     }

@@ -140,7 +140,7 @@ impl Actor {
         self.due.clear();
         self.suspects.clear();
         self.shard.give_back(&self.handle.room, &[]);
-        self.host.finder.lock().remove(&self.handle.room);
+        self.host.unlist(&self.handle.room);
         self.refuse_wishes();
     }
 

@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-use tenure_shared::{Term, Tick, codes::ErrorCode};
+use bytes::Bytes;
+use tenure_shared::{Filter, Term, Tick, codes::ErrorCode};
 
 use super::{
     super::{
@@ -142,10 +143,17 @@ impl Actor {
         // What the sockets of a former room of this name still sent is not for the seats of this one.
         self.handle.swap_inputs(&mut Vec::new());
         let seed = self.host.rng.next_u64();
+        // What the first one who makes it asked for.
+        let making = |wish: &Wish| matches!(wish, Wish::Attach(attach) if attach.mode != Mode::Join);
+        let metadata = match wishes.iter().find(|wish| making(wish)) {
+            Some(Wish::Attach(attach)) if Filter::read(&attach.metadata).is_ok() => attach.metadata.clone(),
+            _ => Bytes::new(),
+        };
         let made = self.make(|actor| {
             let (room, term) = (actor.handle.room.clone(), actor.shard.term());
-            let mut world = RoomWorld::create(&actor.kind, room, &actor.host.config.world, term, seed, loaded.at)
-                .map_err(|e| e.to_string())?;
+            let mut world =
+                RoomWorld::create(&actor.kind, room, &actor.host.config.world, term, seed, loaded.at, metadata)
+                    .map_err(|e| e.to_string())?;
             let first = first_tick(term, loaded.at, actor.host.period(&actor.kind));
             // A restored room goes on from ticks of former terms, which may be further than this one is old.
             world.begin_at(first.max(Tick(actor.shard.reached().0 + 1)));
@@ -184,7 +192,7 @@ impl Actor {
         if seated == 0 {
             // Nobody was let in: the room never was. Who comes now begins anew.
             self.drop_world();
-            self.host.finder.lock().not_made(&self.handle.room);
+            self.host.not_made(&self.handle.room);
             if !self.end(false) {
                 self.open(now);
             }
@@ -215,7 +223,7 @@ impl Actor {
         if !(cancelled.is_empty() && trimmed.is_empty()) {
             self.submit(Request { cancelled, trimmed, ..Request::default() });
         }
-        self.host.finder.lock().remove(&self.handle.room);
+        self.host.unlist(&self.handle.room);
         self.set_phase(Phase::Deleting);
         if self.unacked == 0 {
             self.deleted();
@@ -237,7 +245,7 @@ impl Actor {
             None => self.pacer.restart(now),
         }
         self.next_checkpoint = self.first_checkpoint(now);
-        self.host.note_summary(&self.handle, self.world.as_ref());
+        self.host.note_summary(&self.handle, self.world.as_mut());
         if let Some(request) = request {
             self.commit(request, true, now);
         }
@@ -291,9 +299,9 @@ impl Actor {
         }
         if let (Phase::Loading, Some(world)) = (self.phase, &self.world) {
             // Not stored yet: others who were told of it may still have to make it.
-            self.host.finder.lock().fill(&world.summary());
+            self.host.know(world.summary(), false, Vec::new());
         } else {
-            self.host.note_summary(&self.handle, self.world.as_ref());
+            self.host.note_summary(&self.handle, self.world.as_mut());
         }
         self.host.finder.lock().release((attach.gateway, attach.conn));
         Ok(given)
@@ -337,7 +345,7 @@ impl Actor {
         }
         if !self.shard.is_lost() {
             // Of a lost shard the next owner's room of that id may be known already.
-            self.host.finder.lock().remove(&self.handle.room);
+            self.host.unlist(&self.handle.room);
         }
         self.end(true);
     }

@@ -82,7 +82,7 @@ impl Actor {
             self.handle.connected.store(world.connected(), Ordering::Relaxed);
         }
         if self.world.as_ref().is_some_and(|world| world.seats() != self.handle.seats.load(Ordering::Relaxed)) {
-            self.host.note_summary(&self.handle, self.world.as_ref());
+            self.host.note_summary(&self.handle, self.world.as_mut());
         }
         self.maybe_end(now);
     }
@@ -198,7 +198,7 @@ impl Actor {
     }
 
     fn after_tick(&mut self, output: TickOutput, checkpoint: Option<crate::store::Checkpoint>, now: Mono) {
-        let TickOutput { messages, effects, tasks, balances_wanted, dispose, errors } = output;
+        let TickOutput { messages, effects, tasks, balances_wanted, dispose, switched, errors } = output;
         for error in errors {
             tracing::warn!(room = %self.handle.room, %error, "game code reported an error");
         }
@@ -213,6 +213,9 @@ impl Actor {
         }
         for (id, task) in tasks {
             self.start_task(id, task);
+        }
+        if switched {
+            self.host.note_summary(&self.handle, self.world.as_mut());
         }
         self.balances_wanted.extend(balances_wanted);
         self.ask_balances();
@@ -294,7 +297,7 @@ impl Actor {
         for (gateway, message) in world.take_messages() {
             self.mail.send(&self.host, gateway, message);
         }
-        self.host.note_summary(&self.handle, self.world.as_ref());
+        self.host.note_summary(&self.handle, self.world.as_mut());
         Ok(())
     }
 
@@ -315,7 +318,7 @@ impl Actor {
                 world.detach(member.seat, member.generation, false);
             }
         }
-        self.host.note_summary(&self.handle, self.world.as_ref());
+        self.host.note_summary(&self.handle, self.world.as_mut());
     }
 
     fn let_lost_gateways_go(&mut self) {

@@ -161,6 +161,7 @@ impl Writer {
             }
         }
         self.host.finder.lock().remove_all(of_shard);
+        self.host.bulletin.forget(of_shard);
         let next = self.shard.next_owner.lock().take();
         gateways::tell_moved(&self.host, self.shard.id, self.fence.term(), next);
         // Behind the word where it is: whoever is turned away goes there.

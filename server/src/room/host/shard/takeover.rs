@@ -69,7 +69,7 @@ impl Writer {
     /// Rooms with seats go on at once; dormant ones when somebody comes or work is due. Whether it is one of the others: they were running,
     /// with nobody in them.
     fn know(&self, summary: &RoomSummary) -> bool {
-        self.host.finder.lock().update(summary);
+        self.host.know(summary.clone(), true, Vec::new());
         if !summary.dormant && summary.seats > 0 {
             self.go_on(&summary.room);
         }

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use tenure::{
     link::{
         Dial as _,
-        net::{Common, Dialer, Peer, Site, client, serve},
+        net::{Common, Dialer, PROTOCOL, Peer, Site, client, serve},
     },
     runtime::tasks::Kind,
 };
@@ -122,9 +122,11 @@ async fn another_version_is_refused_naming_both() {
     let _uplink = client(&Site::of_gateway(common("g")), near, &Peer::local("node"), Arc::new(gateway.clone()));
     // What another version says behind its number is not looked at.
     let mut raw = Raw(far);
-    raw.send(&[0x93, 1, 4, 0xc0]).await;
+    let theirs = u8::try_from(PROTOCOL + 1).expect("small");
+    raw.send(&[0x93, 1, theirs, 0xc0]).await;
     until("refused", || gateway.broken().len() == 1).await;
-    assert_eq!(gateway.broken()[0], "the peer speaks version 4 of the link protocol, this process version 3");
+    let told = format!("the peer speaks version {theirs} of the link protocol, this process version {PROTOCOL}");
+    assert_eq!(gateway.broken()[0], told);
 }
 
 /// A node with the secret, and the bare other end of its stream.

@@ -1,4 +1,5 @@
-//! Daemons of real processes on a real Redis: coordinators of regions while their nodes are killed, paused and drained (H10).
+//! Daemons of real processes on a real Redis: coordinators of regions while their nodes are killed, paused and drained (H10), and what
+//! operators see and order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -175,7 +176,8 @@ fn operators_see_and_order_the_daemons_of_all_nodes_from_any_room_node() {
         });
     }
     let (exit, text) = run_history(&cluster, "b");
-    assert!(exit == Some(0) && text.contains(" 8 daemons, "), "{text}");
+    let looked_at = text.split(" daemons, ").next().and_then(|head| head.rsplit(' ').next()?.parse::<u64>().ok());
+    assert!(exit == Some(0) && looked_at.is_some_and(|count| count >= 8), "{text}");
     drop(b);
 }
 

@@ -128,7 +128,7 @@ fn hall(room: &mut RoomBuilder) {
 
 fn main() -> ExitCode {
     let count = u32::try_from(REGIONS.len()).unwrap_or(u32::MAX);
-    tenure::App::new("quota", env!("CARGO_PKG_VERSION"))
+    App::new("quota", env!("CARGO_PKG_VERSION"))
         .room("hall", hall)
         .daemons(ShardedDaemonProcess::new("quota", count).factory(|_region| Quota::default()))
         .main()

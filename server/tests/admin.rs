@@ -80,6 +80,12 @@ impl Source for Node {
     fn shards(&self) -> u32 {
         SHARDS
     }
+    fn keep_identities(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+    fn unpark(&self, room: &tenure_shared::RoomId) -> bool {
+        room.name() == "parked"
+    }
     fn cluster(&self) -> ClusterReport {
         ClusterReport { node: "n1".into(), shards: SHARDS, ..ClusterReport::default() }.counted()
     }
@@ -196,7 +202,8 @@ async fn the_rest_needs_the_token() {
     assert!(metrics.contains("tenure_build_info{node=\"n1\""));
     let outside = format!("{headers}Origin: https://evil.example\r\n");
     let orders = ["stop", "start", "rescale", "unpark", "ask"].map(|verb| format!("/admin/daemons/{verb}?set=work"));
-    let changes = ["/admin/work/retry", "/admin/drain", "/admin/schedule/reload"].map(str::to_owned);
+    let changes =
+        ["/admin/work/retry", "/admin/drain", "/admin/schedule/reload", "/admin/room/unpark"].map(str::to_owned);
     for change in changes.iter().chain(&orders) {
         assert_eq!(status_of(&ask(running.address, "POST", change, &outside).await), 403);
         assert_eq!(status_of(&ask(running.address, "GET", change, &headers).await), 405, "a link changes nothing");
@@ -208,6 +215,7 @@ async fn the_rest_needs_the_token() {
         409
     );
     assert_eq!(status_of(&ask(running.address, "POST", "/admin/work/retry?room=a", &headers).await), 400);
+    assert_eq!(status_of(&ask(running.address, "POST", "/admin/room/unpark?room=a", &headers).await), 400);
     assert_eq!(status_of(&ask(running.address, "DELETE", "/admin", &headers).await), 405);
     assert_eq!(status_of(&ask(running.address, "GET", "/nothing", &headers).await), 404);
 }
@@ -305,6 +313,8 @@ async fn commands_ask_the_running_node() {
     let work = command(at, &["work", "list"]).await;
     assert_eq!(work.exit, Exit::Problem, "parked work is a problem");
     assert!(work.text.contains("arena/eu/k3 harvest k 1&2: parked after 10 failures: no field"), "{}", work.text);
+    assert_eq!(command(at, &["room", "unpark", "arena/eu/parked"]).await.exit, Exit::Good);
+    assert_eq!(command(at, &["room", "unpark", "arena/eu/k3"]).await.exit, Exit::Problem);
     let retry = command(at, &["work", "retry", "arena/eu/k3", "harvest", "k 1&2"]).await;
     assert_eq!(retry.exit, Exit::Problem);
     assert!(retry.text.contains("does not hold shard"), "{}", retry.text);

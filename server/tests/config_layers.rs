@@ -22,7 +22,7 @@ fn the_defaults_agree_with_each_other_and_with_the_contract() {
     assert_eq!((room.max_checkpoint, room.max_commit), (1 << 20, 256 << 10));
     assert_eq!((room.restarts, room.restart_window, room.kill_after), (3, 60 * SECOND, 10 * SECOND));
     assert_eq!((room.unsaved_inputs, room.unsaved_bytes, room.unsaved_age), (512, 32 << 10, 15 * SECOND));
-    assert_eq!((room.max_rooms, room.max_grants_per_step, room.max_known), (20_000, 500, 10_000));
+    assert_eq!((room.max_rooms, room.max_grants_per_step, room.max_known), (20_000, 500, 1_000));
     let gateway = &config.gateway;
     assert_eq!((gateway.client_message, gateway.login_message), (4096, 1024));
     assert_eq!((gateway.messages_per_second, gateway.messages_burst, gateway.bytes_per_second), (60, 120, 64 << 10));

@@ -220,9 +220,31 @@ fn the_shop_takes_gold_and_gives_once_whatever_crashes() {
     let buy = room.request(ada, "buy", &Buy { item: "boost" });
     let nonsense = room.request(ada, "buy", &Buy { item: "moon" });
     room.tick(2);
-    assert_eq!(room.reply::<Bought>(ada, buy), Some(Err("not enough gold".to_owned())));
+    let refused = ("not_enough".to_owned(), "not enough gold".to_owned());
+    assert_eq!(room.reply_or_code::<Bought>(ada, buy), Some(Err(refused)));
     assert_eq!(room.reply::<Bought>(ada, nonsense), Some(Err("the shop does not have that".to_owned())));
     assert_eq!(room.balance("ada", "gold"), 40);
+    fine(&mut room);
+}
+
+#[test]
+fn who_leaves_before_the_shop_delivers_has_his_gold_back() {
+    let mut room = room();
+    let (ada, bob) = (room.join("ada"), room.join("bob"));
+    room.deposit("ada", "gold", 100);
+    room.tick(2);
+    room.fate(Fate::Held);
+    room.request(ada, "buy", &Buy { item: "hat" });
+    room.tick(2);
+    room.leave(ada);
+    room.tick(1);
+    room.fate(Fate::Normal);
+    room.tick(1);
+    assert_eq!(room.balance("ada", "gold"), 70, "paid");
+    room.crash();
+    room.tick(4);
+    assert_eq!(room.balance("ada", "gold"), 100, "and given back, once");
+    assert!(room.closed(bob).is_none());
     fine(&mut room);
 }
 

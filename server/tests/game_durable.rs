@@ -37,6 +37,11 @@ fn act(
             "unknown" => timers.after("nobody", n, Duration::from_secs(1)),
             "task" => log.0.push(format!("{:?}", tasks.spawn("sum", n, async move { n + 1 }))),
             "give" => grants.give(seats.get(seat).expect("a seat").player(), "gift", &[("gold", n as i64)]),
+            "buy" => grants.charge(seats.get(seat).expect("a seat").player(), "shop", &[("gold", n as i64)], key),
+            "move" => {
+                due.cancel("harvest", key);
+                due.schedule_in("harvest", key, Duration::from_secs(5), &format!("crop {key}"));
+            }
             "break" => broken.0 = n == 1,
             other => panic!("{other}?"),
         }
@@ -64,6 +69,9 @@ fn game(room: &mut RoomBuilder) {
     room.resource::<Broken>("broken").persisted();
     room.message::<Do>("do");
     room.work("harvest", harvest);
+    room.charge("shop", |In(charged): In<Charged<String>>, mut log: ResMut<Log>| {
+        log.0.push(format!("bought {}, paid {}", charged.purchase, charged.paid));
+    });
     room.task("sum", |In(done): In<TaskDone<u64>>, mut log: ResMut<Log>| {
         log.0.push(format!("{} {:?}", done.key, done.result));
     });
@@ -81,6 +89,14 @@ fn game(room: &mut RoomBuilder) {
         log.0.push(format!("page of {}, first {}", due.recipients.len(), due.first));
         due.recipients
     });
+    room.systems(Apply, act);
+}
+
+/// An older build of it: nothing is handled yet.
+fn old_game(room: &mut RoomBuilder) {
+    room.resource::<Log>("log").replicated().persisted();
+    room.resource::<Broken>("broken").persisted();
+    room.message::<Do>("do");
     room.systems(Apply, act);
 }
 
@@ -270,4 +286,106 @@ fn what_was_given_to_a_player_who_was_away_is_shown_when_he_is_back() {
     let other = room.join("ada");
     assert_eq!((shown(&mut room, other), shown(&mut room, ada)), (vec![], vec![]));
     assert_eq!((room.balance("ada", "gold"), room.balance("bob", "gold")), (21, 21));
+}
+
+#[test]
+fn a_key_that_was_done_is_used_up_and_that_is_said() {
+    let mut room = TestRoom::new("farm", game);
+    let ada = room.join("ada");
+    for _ in 0..2 {
+        tell(&mut room, ada, "plant", "a");
+        room.advance(Duration::from_secs(12));
+    }
+    assert_eq!(room.balance("ada", "gold"), 7);
+    let errors = room.take_errors();
+    assert!(
+        matches!(&errors[..], [one] if one.contains("job \"harvest\" \"a\"") && one.contains("done")),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn the_store_of_a_test_has_the_rules_of_every_store() {
+    let mut room = TestRoom::new("farm", game);
+    let ada = room.join("ada");
+    // Of one tick cancels come first.
+    tell(&mut room, ada, "plant", "a");
+    tell(&mut room, ada, "move", "a");
+    room.advance(Duration::from_secs(6));
+    assert_eq!(log(&room, ada)[0], "crop a harvested, attempt 0");
+    // What fails too often is parked, and waits for a person.
+    tell(&mut room, ada, "break", "1");
+    tell(&mut room, ada, "plant", "b");
+    room.advance(Duration::from_secs(10 + 1 + 2 + 4 + 8 + 16 + 32 + 64 + 2));
+    assert_eq!(room.parked(), [("harvest".to_owned(), "b".to_owned(), "the scythe is broken".to_owned())]);
+    assert!(room.take_errors().iter().any(|error| error.contains("failed 8 times and is parked")));
+    tell(&mut room, ada, "plant", "b");
+    assert!(room.take_errors().iter().any(|error| error.contains("is parked")));
+    tell(&mut room, ada, "break", "0");
+    room.retry("harvest", "b");
+    room.tick(2);
+    assert_eq!(room.parked(), []);
+    assert_eq!(room.balance("ada", "gold"), 14);
+}
+
+#[test]
+fn what_a_build_has_no_handler_for_waits_for_one_that_has() {
+    let mut room = TestRoom::new("farm", game);
+    let ada = room.join("ada");
+    room.deposit("ada", "gold", 50);
+    room.fate(Fate::Held);
+    for (what, key) in [("plant", "a"), ("after", "3"), ("every", "2"), ("task", "1"), ("buy", "5")] {
+        tell(&mut room, ada, what, key);
+    }
+    let before = log(&room, ada).len();
+    // The deploy is rolled back, and the older build has the room for a while.
+    room.deploy(old_game);
+    room.fate(Fate::Normal);
+    room.advance(Duration::from_secs(20));
+    room.restart();
+    room.advance(Duration::from_secs(20));
+    assert_eq!(log(&room, ada).len(), before, "nothing can be handed over yet");
+    assert_eq!(room.balance("ada", "gold"), 45, "the ledger has decided");
+    let errors = room.take_errors();
+    assert!(matches!(&errors[..], [one] if one.contains("charge \"shop\" of ada waits as work")), "{errors:?}");
+    // Forward again.
+    room.deploy(game);
+    room.tick(3);
+    room.restart();
+    room.advance(Duration::from_secs(3));
+    let lines = log(&room, ada).split_off(before);
+    for once in ["bought 5, paid true", "bell 3", "1 Err(Moved)", "crop a harvested, attempt 0"] {
+        assert_eq!(lines.iter().filter(|line| **line == once).count(), 1, "{once}: {lines:?}");
+    }
+    // On its own grid, what was missed is not caught up.
+    let beats = lines.iter().filter(|line| line.starts_with("beat")).count();
+    assert!((1..=3).contains(&beats), "{lines:?}");
+    assert_eq!(room.take_errors(), Vec::<String>::new());
+    assert_eq!(room.balance("ada", "gold"), 45 + 7);
+}
+
+#[test]
+fn a_purchase_of_another_form_is_parked_and_can_be_retried() {
+    let mut room = TestRoom::new("farm", game);
+    let ada = room.join("ada");
+    room.deposit("ada", "gold", 50);
+    room.fate(Fate::Held);
+    tell(&mut room, ada, "buy", "5");
+    room.deploy(|room: &mut RoomBuilder| {
+        old_game(room);
+        room.charge("shop", |In(charged): In<Charged<(u64, u64)>>, mut log: ResMut<Log>| {
+            log.0.push(format!("{:?}", charged.purchase));
+        });
+    });
+    room.fate(Fate::Normal);
+    room.advance(Duration::from_secs(140));
+    let parked = room.parked();
+    let [(job, key, _)] = &parked[..] else { panic!("{parked:?}") };
+    assert_eq!(job, "tenure/owed-charge/shop");
+    room.deploy(game);
+    room.tick(2);
+    room.retry(job, key);
+    room.tick(2);
+    assert_eq!(log(&room, ada), ["bought 5, paid true"]);
+    assert_eq!((room.balance("ada", "gold"), room.parked()), (45, vec![]));
 }

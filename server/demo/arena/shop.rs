@@ -9,6 +9,8 @@ use super::parts::{Boost, Player, Wallet};
 
 /// Name of the shop's charges.
 pub(crate) const SOURCE: &str = "shop";
+/// Name of what it gives back.
+const REFUND: &str = "shop_refund";
 /// Hats there are.
 const HATS: u8 = 5;
 /// How long a boost lasts.
@@ -48,6 +50,10 @@ pub(crate) struct Bought {
     gold: i64,
 }
 
+fn not_enough() -> Refuse {
+    Refuse::code("not_enough", "not enough gold")
+}
+
 /// What a charge carries: it comes back with the ledger's answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Purchase {
@@ -65,7 +71,7 @@ pub(crate) fn buy(
     let item = Item::named(&name).ok_or("the shop does not have that")?;
     // The ledger decides. Asking it what the balance already says would only write a line for each refusal.
     if balances.get(&request.player, "gold").is_some_and(|gold| gold < item.price()) {
-        return Err("not enough gold".into());
+        return Err(not_enough());
     }
     let purchase = Purchase { item, name, reply: request.reply };
     grants.charge(&request.player, SOURCE, &[("gold", item.price())], &purchase);
@@ -75,27 +81,33 @@ pub(crate) fn buy(
 pub(crate) fn bought(
     In(charged): In<Charged<Purchase>>,
     mut players: Query<&mut Player>,
-    balances: Balances,
-    seats: Seats,
+    (balances, seats): (Balances, Seats),
+    mut grants: Grants,
     mut replies: Replies,
     mut timers: Timers,
     mut commands: Commands,
 ) {
     let Purchase { item, name, reply } = charged.purchase;
     if !charged.paid {
-        replies.answer::<Bought>(reply, Err("not enough gold".into()));
+        replies.answer::<Bought>(reply, Err(not_enough()));
         return;
     }
-    // Who left for good has paid for nothing: he bought it in a room where he no longer is.
-    if let Some(seat) = charged.seat {
-        match (item, players.get_mut(seat), seats.get(seat)) {
-            (Item::Hat, Ok(mut player), _) => player.hat = player.hat % HATS + 1,
-            (Item::Boost, _, Some(of)) => {
-                commands.entity(seat).insert(Boost);
-                timers.after("boost_end", u64::from(of.id().0), BOOST);
-            }
-            (Item::Hat | Item::Boost, ..) => {}
+    let handed = charged.seat.is_some_and(|seat| match (item, players.get_mut(seat), seats.get(seat)) {
+        (Item::Hat, Ok(mut player), _) => {
+            player.hat = player.hat % HATS + 1;
+            true
         }
+        (Item::Boost, _, Some(of)) => {
+            commands.entity(seat).insert(Boost);
+            timers.after("boost_end", u64::from(of.id().0), BOOST);
+            true
+        }
+        (Item::Hat | Item::Boost, ..) => false,
+    });
+    if !handed {
+        // Who left for good meanwhile gets his gold back: what is sold here is worn here.
+        grants.give(&charged.player, REFUND, &[("gold", item.price())]);
+        return;
     }
     let gold = balances.get(&charged.player, "gold").unwrap_or(0);
     replies.answer(reply, Ok(Bought { item: name, gold }));

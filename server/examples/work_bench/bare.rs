@@ -82,7 +82,8 @@ impl Owner {
             let now = self.store.now();
             let mut checkpoints = Vec::new();
             for room in rooms {
-                let mut world = RoomWorld::create(&kind, room, &WorldSettings::default(), term, 7, now)?;
+                let mut world =
+                    RoomWorld::create(&kind, room, &WorldSettings::default(), term, 7, now, Default::default())?;
                 checkpoints.push(world.checkpoint(true));
             }
             self.commit(shard, Batch { checkpoints, ..Batch::default() }).await?;

@@ -366,7 +366,7 @@ impl Server {
         let source = NodeSource(self.inside.clone());
         loop {
             let taken = self.inside.host.as_ref().is_none_or(|host| {
-                let (serves, ready) = host.status().shards;
+                let (serves, ready) = host.shards();
                 serves == ready && ready >= self.inside.ownership.shards().len()
             });
             if taken && ops::Source::readiness(&source).ready() || self.tasks.shutdown().is_stopped() {

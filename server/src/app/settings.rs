@@ -155,7 +155,7 @@ pub(super) fn kinds(app: &App, config: &Config) -> Result<Vec<std::sync::Arc<Roo
         };
         match RoomKind::new(name, build) {
             Ok(kind) => kinds.push(kind),
-            Err(found) => faults.extend(found.into_iter().map(|fault| format!("room kind {name:?}: {fault}"))),
+            Err(found) => faults.extend(found),
         }
     }
     if faults.is_empty() { Ok(kinds) } else { Err(StartError::Game(faults)) }

@@ -1,8 +1,8 @@
 //! What the admin port is told of this node.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use tenure_shared::{IncarnationId, ShardId};
+use tenure_shared::{IncarnationId, RoomId, ShardId};
 
 use super::server::Inside;
 use crate::{
@@ -68,7 +68,7 @@ impl Source for NodeSource {
                 sockets: inside.sockets() as u64,
                 seats: host.seats,
                 rooms: host.rooms as u64,
-                dormant: host.known.saturating_sub(host.rooms) as u64,
+                dormant: host.dormant as u64,
                 parked_rooms: count("parked"),
                 overdue: host.overdue,
             },
@@ -94,6 +94,14 @@ impl Source for NodeSource {
 
     fn shards(&self) -> u32 {
         self.0.config.shards.count
+    }
+
+    fn keep_identities(&self) -> Duration {
+        self.0.config.ledger.keep_identities
+    }
+
+    fn unpark(&self, room: &RoomId) -> bool {
+        self.0.host.as_ref().is_some_and(|host| host.unpark(room))
     }
 
     fn cluster(&self) -> ClusterReport {

@@ -76,6 +76,9 @@ pub enum Command {
     /// Look at daemons, and stop, start, rescale, unpark and ask them.
     #[command(subcommand)]
     Daemons(DaemonsCommand),
+    /// Make a parked room run again.
+    #[command(subcommand)]
+    Room(RoomCommand),
     /// Look at the histories of ownership and work.
     #[command(subcommand)]
     History(HistoryCommand),
@@ -165,6 +168,16 @@ pub enum LedgerCommand {
         /// Print everything as JSON.
         #[arg(long)]
         json: bool,
+    },
+}
+
+/// `room …`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum RoomCommand {
+    /// Read a parked room again from its last checkpoint, with a new budget of restarts. Needs the running node that has it.
+    Unpark {
+        /// Which: `kind/region/name`.
+        room: String,
     },
 }
 

@@ -6,7 +6,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tenure_shared::{PlayerId, RoomId};
 
 use super::{
-    Cli, Command, Common, ConfigCommand, Exit, HistoryCommand, LedgerCommand, Outcome, WorkCommand,
+    Cli, Command, Common, ConfigCommand, Exit, HistoryCommand, LedgerCommand, Outcome, RoomCommand, WorkCommand,
     client::{self, Node, encode},
     show, stores,
 };
@@ -54,6 +54,7 @@ pub fn run(cli: &Cli) -> Option<Outcome> {
         Command::Work(WorkCommand::Retry { room, job, key }) => {
             with_config(common, |config| work_retry(common, config, [room, job, key]))
         }
+        Command::Room(RoomCommand::Unpark { room }) => with_config(common, |config| room_unpark(common, config, room)),
         Command::History(HistoryCommand::Check { json }) => {
             with_config(common, |config| history_check(&Desk { common, config }, *json))
         }
@@ -207,6 +208,19 @@ fn work_retry(common: &Common, config: &Config, [room, job, key]: [&String; 3]) 
     }
 }
 
+fn room_unpark(common: &Common, config: &Config, room: &str) -> Outcome {
+    let node = match Node::find(common, config) {
+        Ok(node) => node,
+        Err(text) => return Outcome::could_not_run(text),
+    };
+    match node.post(&format!("/admin/room/unpark?room={}", encode(room))) {
+        Ok(_) => Outcome::new(Exit::Good, format!("{room} is read again from its last checkpoint")),
+        // The node ran the command and says no: a problem with the room, not with the command.
+        Err(client::Error::Refused { status: 409, text }) => Outcome::new(Exit::Problem, text),
+        Err(error) => Outcome::could_not_run(error),
+    }
+}
+
 /// Makes the running node read its file of schedules again.
 pub(super) fn schedule_reload(common: &Common, config: &Config, json: bool) -> Outcome {
     let node = match Node::find(common, config) {
@@ -225,8 +239,8 @@ pub(super) fn schedule_reload(common: &Common, config: &Config, json: bool) -> O
 }
 
 fn history_check(desk: &Desk<'_>, json: bool) -> Outcome {
-    let shards = desk.config.shards.count;
-    match desk.report("/admin/history", |store| async move { Ok(ops::check_history(&store, shards).await?) }) {
+    let (shards, keep) = (desk.config.shards.count, desk.config.ledger.keep_identities);
+    match desk.report("/admin/history", |store| async move { Ok(ops::check_history(&store, shards, keep).await?) }) {
         Ok(report) => {
             let exit = if report.problems.is_empty() { Exit::Good } else { Exit::Problem };
             present::<HistoryReport>(&report, exit, json, show::history)

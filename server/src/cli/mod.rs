@@ -17,8 +17,8 @@ mod stores;
 use std::{io::Write as _, process::ExitCode};
 
 pub use args::{
-    Cli, ClusterArgs, Command, Common, ConfigCommand, DeployArgs, HistoryCommand, LedgerCommand, ScheduleCommand,
-    WithParentArgs, WorkCommand,
+    Cli, ClusterArgs, Command, Common, ConfigCommand, DeployArgs, HistoryCommand, LedgerCommand, RoomCommand,
+    ScheduleCommand, WithParentArgs, WorkCommand,
 };
 pub(crate) use cluster::{Said, listen};
 pub use commands::run;

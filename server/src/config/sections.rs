@@ -174,7 +174,7 @@ section! {
         kill_after: Duration = duration(SECOND..=10 * MINUTE);
         /// Grants decided in one step; larger decisions go in pages.
         max_grants_per_step: usize = number(1..=10_000);
-        /// Players that a room remembers for `audience = "all-known"`.
+        /// Players that a room remembers while a schedule asks about them, `all-known` or `active`; never more than 128 KiB of them.
         max_known: usize = number(1..=1_000_000);
         /// Futures of game code running at a time in one room.
         max_tasks: usize = number(1..=100_000);

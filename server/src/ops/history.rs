@@ -1,12 +1,18 @@
 //! Report on the histories: one owner per term, terms grow, each completed item once (H1, H2, H6).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 use tenure_shared::{IncarnationId, ShardId, Term};
 use tokio::task::JoinSet;
 
-use crate::store::{CompletedWork, Error, HistoryEntry, Key, Store, WorkId};
+use crate::{
+    runtime::Wall,
+    store::{CompletedWork, Error, HistoryEntry, Key, Store, WorkId},
+};
 
 /// Completed items asked for per shard: the store's log is bounded below this.
 const COMPLETED: usize = 1_000;
@@ -33,11 +39,12 @@ pub struct HistoryReport {
     pub problems: Vec<String>,
 }
 
-/// Checks the histories of all shards and daemons.
+/// Checks the histories of all shards and daemons. `keep`: how long the store knows what was completed (`ledger.keep_identities`); an item
+/// of which nothing was known any more is completed anew by right.
 ///
 /// # Errors
 /// The store's.
-pub async fn check_history(store: &Store, shards: u32) -> Result<HistoryReport, Error> {
+pub async fn check_history(store: &Store, shards: u32, keep: Duration) -> Result<HistoryReport, Error> {
     let mut report = HistoryReport { shards, ..HistoryReport::default() };
     let mut found: BTreeMap<ShardId, Vec<String>> = BTreeMap::new();
     let (mut calls, mut left) = (JoinSet::new(), (0..shards).map(ShardId));
@@ -45,7 +52,7 @@ pub async fn check_history(store: &Store, shards: u32) -> Result<HistoryReport, 
         while calls.len() < AT_A_TIME
             && let Some(shard) = left.next()
         {
-            calls.spawn(check_shard(store.clone(), shard));
+            calls.spawn(check_shard(store.clone(), shard, keep));
         }
         let Some(done) = calls.join_next().await else { break };
         let one = done.map_err(|error| Error::Broken(format!("reading a history ended: {error}")))??;
@@ -102,12 +109,12 @@ struct OneShard {
     problems: Vec<String>,
 }
 
-async fn check_shard(store: Store, shard: ShardId) -> Result<OneShard, Error> {
+async fn check_shard(store: Store, shard: ShardId, keep: Duration) -> Result<OneShard, Error> {
     let key = Key::shard(shard);
     let history = store.history(&key).await?;
     let completed = store.completed(shard, COMPLETED).await?;
     let mut problems = check_owners(&key, &history);
-    problems.extend(check_completed(&completed));
+    problems.extend(check_completed(&completed, keep));
     let (changes, moves) = (history.len() as u64, moves(&history));
     Ok(OneShard { shard, changes, moves, completed: completed.len() as u64, problems })
 }
@@ -141,9 +148,12 @@ fn check_owners(key: &Key, history: &[HistoryEntry]) -> Vec<String> {
     problems
 }
 
-fn check_completed(completed: &[CompletedWork]) -> Vec<String> {
-    let mut seen: HashSet<&WorkId> = HashSet::new();
-    let twice = completed.iter().filter(|done| !seen.insert(&done.id));
+fn check_completed(completed: &[CompletedWork], keep: Duration) -> Vec<String> {
+    let mut seen: HashMap<&WorkId, Wall> = HashMap::new();
+    let twice = completed.iter().filter(|done| {
+        let before = seen.insert(&done.id, done.at);
+        before.is_some_and(|before| done.at < before.plus(keep))
+    });
     twice
         .map(|done| {
             format!(
@@ -157,7 +167,6 @@ fn check_completed(completed: &[CompletedWork]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::Wall;
 
     fn entry(term: u64, owner: Option<&str>) -> HistoryEntry {
         HistoryEntry {
@@ -196,8 +205,13 @@ mod tests {
             term: Term(1),
             at: Wall(1),
         };
-        assert!(check_completed(&[done("1"), done("2")]).is_empty());
-        let problems = check_completed(&[done("1"), done("2"), done("1")]);
+        let keep = Duration::from_secs(60);
+        assert!(check_completed(&[done("1"), done("2")], keep).is_empty());
+        let problems = check_completed(&[done("1"), done("2"), done("1")], keep);
         assert_eq!(problems, ["work a/b/c schedule/chest 1 was completed twice, last for term 1"]);
+        // Of one that was completed longer ago than identities are kept the store knew nothing any more.
+        let later = |seconds: u64| CompletedWork { at: Wall(1 + seconds * 1_000_000), ..done("1") };
+        assert!(check_completed(&[done("1"), later(60)], keep).is_empty());
+        assert_eq!(check_completed(&[done("1"), later(59)], keep).len(), 1);
     }
 }

@@ -81,7 +81,9 @@ pub(super) async fn answer(shared: &Shared, request: &Request<Incoming>) -> Answ
         }
         (true, "/admin/work/done") => done(shared, &query).await,
         (true, "/admin/history") => {
-            report(check_history(shared.source.store(), shared.source.shards()).await.map_err(ReportError::from))
+            let source = &shared.source;
+            let checked = check_history(source.store(), source.shards(), source.keep_identities()).await;
+            report(checked.map_err(ReportError::from))
         }
         (false, "/admin/work/retry") if method == Method::POST => retry(shared, &query).await,
         (false, "/admin/drain") if method == Method::POST => {
@@ -89,10 +91,12 @@ pub(super) async fn answer(shared: &Shared, request: &Request<Incoming>) -> Answ
             shared.source.drain();
             json(StatusCode::OK, &Done { done: true })
         }
+        (false, "/admin/room/unpark") if method == Method::POST => unpark(shared, &query),
         (false, "/admin/schedule/reload") if method == Method::POST => reload(shared).await,
-        (_, "/live" | "/ready" | "/admin/work/retry" | "/admin/drain" | "/admin/schedule/reload") => {
-            bare(StatusCode::METHOD_NOT_ALLOWED)
-        }
+        (
+            _,
+            "/live" | "/ready" | "/admin/drain" | "/admin/schedule/reload" | "/admin/work/retry" | "/admin/room/unpark",
+        ) => bare(StatusCode::METHOD_NOT_ALLOWED),
         (_, path) if path.strip_prefix("/admin/daemons/").is_some_and(daemons::is_verb) => {
             let verb = path.trim_start_matches("/admin/daemons/");
             if method == Method::POST {
@@ -131,6 +135,21 @@ async fn done(shared: &Shared, query: &Query<'_>) -> Answer {
     };
     let job = query.get("job");
     report(list_done(shared.source.store(), shared.source.shards(), room.as_ref(), job.as_deref()).await)
+}
+
+fn unpark(shared: &Shared, query: &Query<'_>) -> Answer {
+    let room = match RoomId::new(&query.get("room").unwrap_or_default()) {
+        Ok(room) => room,
+        Err(mistake) => return error(StatusCode::BAD_REQUEST, &format!("?room=: {mistake}")),
+    };
+    if !shared.source.unpark(&room) {
+        return error(
+            StatusCode::CONFLICT,
+            &format!("{room} is not parked on this node; `status` of the node that has it says so"),
+        );
+    }
+    tracing::info!(%room, "told by the admin port to run a parked room again");
+    json(StatusCode::OK, &Done { done: true })
 }
 
 async fn retry(shared: &Shared, query: &Query<'_>) -> Answer {

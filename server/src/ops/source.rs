@@ -1,6 +1,6 @@
 //! What the admin port must know of a node, and the words in which it says so.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use tenure_shared::{RoomId, ShardId, Term, Tick};
@@ -24,6 +24,10 @@ pub trait Source: Send + Sync + 'static {
     fn fence(&self, shard: ShardId) -> Option<Fence>;
     /// How many shards there are.
     fn shards(&self) -> u32;
+    /// How long the store knows what was completed.
+    fn keep_identities(&self) -> Duration;
+    /// Makes a parked room run again: whether it was parked here.
+    fn unpark(&self, room: &RoomId) -> bool;
     /// The cluster, as this node sees it.
     fn cluster(&self) -> ClusterReport;
     /// The daemons of the cluster, those of other nodes too. Cancel-safe.

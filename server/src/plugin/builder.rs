@@ -58,7 +58,14 @@ const MAX_SEATS: u32 = 10_000;
 
 impl RoomBuilder {
     pub(super) fn new() -> Self {
-        let options = Options { tick_rate: 20, max_seats: 50, grace: None, private: false, auto_dispose: true };
+        let options = Options {
+            tick_rate: 20,
+            max_seats: 50,
+            grace: None,
+            dispose_after: None,
+            private: false,
+            auto_dispose: true,
+        };
         Self {
             options,
             registry: Registry::default(),
@@ -138,6 +145,13 @@ impl RoomBuilder {
         self
     }
 
+    /// How long an empty room of this kind is kept once it is unloaded (`room.idle_after`), by the store's clock; then it is deleted. Zero: at
+    /// once, so that what nobody plays any more is gone. Default: `room.dispose_after` of the config, seven days.
+    pub fn dispose_after(&mut self, time: Duration) -> &mut Self {
+        self.options.dispose_after = Some(time);
+        self
+    }
+
     /// How long a seat outlives its socket, in room time. Default: `room.reconnect_grace` of the config.
     pub fn reconnect_grace(&mut self, grace: Duration) -> &mut Self {
         self.options.grace = Some(grace);
@@ -209,7 +223,8 @@ impl RoomBuilder {
     }
 
     /// Registers a request and what answers it: a system `In<Request<Req>> -> Result<Answer<Res>, Refuse>`. It runs before the
-    /// stages, in order of arrival. The answer goes out with its fields' names.
+    /// stages, in order of arrival. The answer goes out with its fields' names. What a handler that refuses has granted, charged, scheduled,
+    /// cancelled, sent and kicked is taken back; what it did to the world, to timers, tasks and other requests is not.
     pub fn request<Req: RoomMessage, Res: Serialize + 'static, M>(
         &mut self,
         name: &str,
@@ -245,7 +260,7 @@ impl RoomBuilder {
         self
     }
 
-    /// A player wants a seat; refusing takes it away again.
+    /// A player wants a seat; refusing takes it away again, with what the hook has granted, charged, scheduled, cancelled, sent and kicked.
     pub fn on_join<M>(&mut self, hook: impl IntoSystem<In<Join>, Result<(), Refuse>, M>) -> &mut Self {
         self.handlers.on_join.push(Box::new(IntoSystem::into_system(hook)));
         self
@@ -296,8 +311,8 @@ impl RoomBuilder {
         TimerBuilder::new(self, name.into())
     }
 
-    /// Registers a durable job: items are scheduled with `Due`. A handler that refuses is tried again later; it must not have changed
-    /// the world then.
+    /// Registers a durable job: items are scheduled with `Due`. A handler that refuses is tried again later, and what it has granted,
+    /// charged, scheduled, cancelled, sent and kicked is taken back; it must not have changed the world, timers, tasks or answers then.
     pub fn work<T: Serialize + DeserializeOwned + 'static, M>(
         &mut self,
         job: &str,

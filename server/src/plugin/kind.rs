@@ -28,6 +28,7 @@ pub struct RoomKind {
     table: Arc<Vec<TableRow>>,
     hash: u64,
     jobs: BTreeSet<Arc<str>>,
+    charges: BTreeSet<Arc<str>>,
     reward_hooks: BTreeSet<Arc<str>>,
 }
 
@@ -37,6 +38,7 @@ pub(crate) struct Options {
     pub(crate) tick_rate: u32,
     pub(crate) max_seats: u32,
     pub(crate) grace: Option<Duration>,
+    pub(crate) dispose_after: Option<Duration>,
     pub(crate) private: bool,
     pub(crate) auto_dispose: bool,
 }
@@ -64,6 +66,7 @@ impl RoomKind {
             hash: table_hash(&table),
             table,
             jobs: handlers.work.keys().cloned().collect(),
+            charges: handlers.charges.keys().cloned().collect(),
             reward_hooks: handlers.rewards.keys().cloned().collect(),
         }))
     }
@@ -105,6 +108,11 @@ impl RoomKind {
         self.options.grace
     }
 
+    /// How long its dormant rooms are kept, if the kind says so.
+    pub fn dispose_after(&self) -> Option<Duration> {
+        self.options.dispose_after
+    }
+
     /// Whether its rooms are hidden from `join_or_create` without a name.
     pub fn private(&self) -> bool {
         self.options.private
@@ -133,6 +141,16 @@ impl RoomKind {
     /// Names of registered durable jobs.
     pub fn jobs(&self) -> impl Iterator<Item = &str> {
         self.jobs.iter().map(AsRef::as_ref)
+    }
+
+    /// Whether there is a handler for charges of this source.
+    pub(crate) fn has_charge(&self, source: &str) -> bool {
+        self.charges.contains(source)
+    }
+
+    /// Whether there is a handler for this job of game code.
+    pub(crate) fn has_job(&self, job: &str) -> bool {
+        self.jobs.contains(job)
     }
 
     /// Ids of schedules that have a hook here.

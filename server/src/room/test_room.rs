@@ -1,4 +1,4 @@
-//! A room for tests of games: fake time, fake seats, a store and a ledger in memory, and moves at will.
+//! A room for tests of games: fake time, fake seats, the rules of every store over memory, and moves at will.
 //!
 //! ```
 //! # use tenure::prelude::*;
@@ -18,9 +18,10 @@ mod coming;
 mod durable;
 mod look;
 mod moving;
+mod rewards;
 mod state;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -28,11 +29,15 @@ use tenure_shared::{RoomId, Seq, Term, codes::ErrorCode, wire::Space};
 
 use self::{client::Client, durable::Durable};
 pub use self::{durable::Fate, state::State};
-use super::world::{AttachRefused, InputRefused, RoomWorld, TickInput, WorldSettings};
+use super::{
+    host::takes,
+    world::{AttachRefused, InputRefused, RoomWorld, TickInput, WorldSettings},
+};
 use crate::{
     link::{Attach, ConnId, GatewayId, Input, Mode, ToGateway},
-    plugin::{Audience, Reward, RoomKind, RoomPlugin, encode},
+    plugin::{RoomKind, RoomPlugin, encode},
     runtime::Wall,
+    store::{WorkId, model::Rules},
 };
 
 /// A fake client's place in a [`TestRoom`].
@@ -74,13 +79,15 @@ impl TestRoom {
         const START: Wall = Wall(1_767_225_600_000_000);
         let kind = RoomKind::new(kind, plugin).unwrap_or_else(|faults| panic!("{}", faults.join("\n")));
         let room = RoomId::from_parts(kind.name(), "test", "room").expect("a room id");
+        let rules = Rules { max_checkpoint: settings.max_checkpoint, ..Rules::default() };
+        let durable = Durable::new(&room, rules, START);
         let world = RoomWorld::create(&kind, room, &settings, Term(1), 42, START, Bytes::new()).expect("a world");
         let mut this = Self {
             kind,
             settings,
             world,
             clients: Vec::new(),
-            durable: Durable::default(),
+            durable,
             wall: START,
             next_conn: 1,
             schedules: Vec::new(),
@@ -226,7 +233,8 @@ impl TestRoom {
         self.wall = self.wall.plus(Duration::from_nanos(self.tick_nanos()));
         let mut input =
             TickInput { wall: self.wall, schedules: std::mem::take(&mut self.schedules), ..Default::default() };
-        self.durable.fill(self.wall, &mut input);
+        let kind = self.kind.clone();
+        self.durable.fill(self.wall, &mut input, |id: &WorkId| takes(&kind, &id.job));
         let mut output = self.world.tick(input);
         self.errors.append(&mut output.errors);
         self.disposed |= output.dispose;
@@ -250,36 +258,6 @@ impl TestRoom {
         self.world.saved(version);
     }
 
-    /// An occurrence of a schedule is due at the next tick, for connected seats.
-    pub fn reward(&mut self, schedule: &str, amounts: &[(&str, i64)]) {
-        self.reward_for(schedule, amounts, Audience::Present);
-    }
-
-    /// The same for another audience.
-    pub fn reward_for(&mut self, schedule: &str, amounts: &[(&str, i64)], audience: Audience) {
-        let amounts: BTreeMap<Arc<str>, i64> = amounts.iter().map(|(c, n)| (Arc::from(*c), *n)).collect();
-        let reward = Reward {
-            id: schedule.into(),
-            scheduled_for: self.wall,
-            audience,
-            amounts,
-            cap: None,
-            max_grants_per_step: self.settings.max_grants_per_step,
-            max_known: self.settings.max_known,
-        };
-        self.durable.reward(self.world.room(), reward);
-    }
-
-    /// When the schedule is due next, as the room is told.
-    pub fn schedule(&mut self, schedule: &str, next: Option<Wall>) {
-        self.schedules.push((schedule.into(), next));
-    }
-
-    /// What becomes of grants and tasks from now on: for tests of what a crash leaves half done.
-    pub fn fate(&mut self, fate: Fate) {
-        self.durable.fate = fate;
-    }
-
     /// The clock.
     pub fn wall(&self) -> Wall {
         self.wall
@@ -292,7 +270,9 @@ impl TestRoom {
 
     /// What went wrong in game code since this was last asked.
     pub fn take_errors(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.errors)
+        let mut errors = std::mem::take(&mut self.errors);
+        errors.append(&mut self.durable.errors);
+        errors
     }
 
     /// The world, for what this harness does not offer.

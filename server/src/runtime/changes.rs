@@ -66,11 +66,6 @@ impl Watcher {
         self.seen = self.of.count.load(Ordering::Acquire);
     }
 
-    /// Whether something has changed that was not seen.
-    pub fn has_changed(&self) -> bool {
-        self.of.count.load(Ordering::Acquire) != self.seen
-    }
-
     /// Resolves when something has changed that was not seen, which is seen then. Cancel-safe.
     ///
     /// # Errors

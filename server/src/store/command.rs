@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use tenure_shared::{IncarnationId, PlayerId, RoomId, ShardId, Term};
 
 use super::{
-    Applied, Batch, Checkpoint, Claim, CompletedWork, Error, Fence, Grant, HistoryEntry, Key, KeyState, LedgerEntry,
-    Member, MemberInfo, OutboxEntry, RoomSummary, Route, Session, Status, WorkId, WorkItem,
+    Applied, Batch, Checkpoint, Claim, CompletedWork, Error, Fence, Grant, HistoryEntry, Ignored, Key, KeyState,
+    LedgerEntry, Member, MemberInfo, OutboxEntry, RoomSummary, Route, Session, Status, WorkId, WorkItem,
 };
 use crate::runtime::Wall;
 
@@ -179,8 +179,9 @@ pub enum Reply {
     Checkpoint(Option<Checkpoint>),
     /// Rooms.
     Rooms(Vec<RoomSummary>),
-    /// The commit is durable; outbox positions of its grants in order.
-    Committed { positions: Vec<u64> },
+    /// The commit is durable; outbox positions of its grants in order, and what it scheduled in vain. A commit that is repeated, since its
+    /// answer was lost, is not told of the latter again.
+    Committed { positions: Vec<u64>, ignored: Vec<Ignored> },
     /// Work items.
     Work(Vec<WorkItem>),
     /// A count.

@@ -226,7 +226,7 @@ impl Store {
     /// [`Error::Conflict`], [`Error::Invalid`] and [`Error::Full`] (too many grants wait for their ledgers) refuse it as a whole.
     pub async fn commit(&self, fence: &Fence, shards: u32, number: u64, batch: Batch) -> Result<Vec<u64>, Error> {
         let command = Command::Commit { fence: fence.clone(), shards, number, batch };
-        verb!(self, command, Reply::Committed { positions } => positions)
+        verb!(self, command, Reply::Committed { positions, .. } => positions)
     }
 
     /// Items due at or before a time, earliest first, behind an item of an earlier page.

@@ -141,6 +141,24 @@ pub struct WorkId {
 /// The job of items that hold a grant which its ledger refused: they wait for a person, and outlive their room (H6).
 pub const REFUSED_GRANT: &str = "tenure/refused-grant";
 
+/// Jobs of items that hold a charge which was taken, and whose purchase no build has handed over yet; behind it the charge's source. They
+/// wait for a build that can, and outlive their room (H6).
+pub const OWED_CHARGE: &str = "tenure/owed-charge/";
+
+/// Whether items of a job are owed to players, not to their room: they stay when it is deleted.
+pub fn is_owed(job: &str) -> bool {
+    job == REFUSED_GRANT || job.starts_with(OWED_CHARGE)
+}
+
+/// An item that was scheduled and changes nothing, since one of its identity is done already, or is parked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ignored {
+    /// Its identity.
+    pub id: WorkId,
+    /// Whether the former one is parked, and waits for a person; else it is done, for ever.
+    pub parked: bool,
+}
+
 /// Due work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkItem {
@@ -278,7 +296,7 @@ pub struct CompletedWork {
 pub struct Batch {
     /// Checkpoints to store; refused (`Conflict`) when (term, tick) of one is below the stored one's, or its version is not higher.
     pub checkpoints: Vec<Checkpoint>,
-    /// Rooms to delete, with their items, but for those that hold refused grants ([`REFUSED_GRANT`]).
+    /// Rooms to delete, with their items, but for those that are owed to players ([`is_owed`]).
     pub deleted: Vec<RoomId>,
     /// Items to schedule; an identity that exists or was completed changes nothing, unless the item is pending and differs: then it is
     /// replaced. Of the parts for work, `cancelled` is carried out first, then this and the others in the order below, `completed` last.

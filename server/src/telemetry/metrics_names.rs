@@ -96,8 +96,9 @@ metrics! {
     Counter "tenure_room_errors_total" ["kind"] "Faults of game code that a room went on after, such as a message of an unregistered type.";
     Counter "tenure_room_command_errors_total" [] "Commands of game code without effect, such as one for an entity that had gone.";
     Histogram "tenure_room_checkpoint_bytes" ["kind"] "Sizes of checkpoints.";
+    Counter "tenure_room_checkpoints_large_total" ["kind"] "Checkpoints of more than 80 % of `room.max_checkpoint`: above it a room is parked.";
     Counter "tenure_room_gateway_lost_total" [] "Gateways that a room gave up because their mailbox stayed full; their members get a snapshot.";
-    Counter "tenure_room_known_forgotten_total" [] "Players forgotten because a room knows more than `room.max_known`.";
+    Counter "tenure_room_known_forgotten_total" [] "Players forgotten because a room remembers more than `room.max_known`, or 128 KiB.";
     Counter "tenure_room_messages_missed_total" [] "Messages of rooms that had just moved, to seats whose gateway had not followed: half of `room.max_out_bytes` of a seat's waited already.";
     Counter "tenure_timer_stale_fires_total" [] "Fires of local timers that had been cancelled or set anew meanwhile: dropped.";
 

@@ -30,7 +30,7 @@ impl Default for Limits {
             catch_up_max_age: Duration::from_secs(30 * DAY),
             keep_identities: Duration::from_secs(45 * DAY),
             max_grants_per_step: 500,
-            max_known: 10_000,
+            max_known: 1_000,
         }
     }
 }

@@ -75,6 +75,13 @@ async fn a_room_that_keeps_failing_is_parked_and_others_play_on() {
     let bob = gateway.join(&room("b"), "bob");
     gateway.say(&bob, 1, &Say::Keep(1));
     world.until("another room plays", || world.view(&room("b")).book.applied.contains_key("bob"));
+    // A person may say that it is to be tried anew, with a budget of its own.
+    assert!(!node.host.unpark(&room("b")), "it is not parked");
+    assert!(node.host.unpark(&room("a")));
+    let socket = gateway.join(&room("a"), "ann");
+    gateway.say(&socket, socket.attached.owed.0, &Say::Keep(7));
+    world.until("it plays", || world.view(&room("a")).book.applied.get("ann").is_some_and(|n| n.contains(&7)));
+    assert_eq!(node.host.status().stages.get("parked"), None);
     assert!(node.stop().await.is_clean());
     // A restart tries it anew, from what it had stored.
     let node = world.node().await;

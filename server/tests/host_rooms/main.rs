@@ -9,6 +9,7 @@
     reason = "helpers of tests may fail a test, and a game reads better without lifetimes"
 )]
 
+mod builds;
 mod crash;
 mod faults;
 mod frozen;

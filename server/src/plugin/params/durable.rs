@@ -15,7 +15,7 @@ use bevy_ecs::{
 use serde::Serialize;
 use tenure_shared::PlayerId;
 
-use super::TickState;
+use super::TickNow;
 use crate::{
     plugin::values::{Faults, bounded},
     runtime::Wall,
@@ -88,17 +88,21 @@ impl DueQueue {
     }
 }
 
-/// Schedules durable work: it happens whether or not anyone is around, once per `(job, key)`.
+/// Schedules durable work: it happens whether or not anyone is around, once per `(job, key)`, for ever. What happens again needs a key
+/// that grows: the tick, or a counter that is persisted.
 #[derive(SystemParam, Debug)]
 pub struct Due<'w> {
     queue: ResMut<'w, DueQueue>,
-    tick: Res<'w, TickState>,
+    tick: Res<'w, TickNow>,
 }
 
 impl Due<'_> {
-    /// The job's handler is called not before `at` by the store's clock. The same `(job, key)` again replaces a pending item; one
-    /// that was done stays done. What is refused (unregistered job, key over 64 bytes, payload over 4 KiB, a time after the year 2255) is
-    /// reported with the tick.
+    /// The job's handler is called not before `at` by the store's clock. The same `(job, key)` again replaces a pending item. One that was
+    /// done stays done, one that is parked stays parked: then this call has no effect, which is logged and counted
+    /// (`tenure_work_total`, outcome `ignored`) when the tick is stored.
+    ///
+    /// Refused and reported with the tick: an unregistered job, a key over 64 bytes, a payload over 4 KiB, a time after the year 2255, more
+    /// than 2,048 changes in one tick, more than 9,000 items of the room that wait.
     pub fn schedule<T: Serialize + ?Sized>(&mut self, job: &str, key: &str, at: Wall, payload: &T) {
         let Some(known) = self.queue.jobs.iter().find(|known| ***known == *job).cloned() else {
             return self.queue.faults.push(format!("job {job:?} is not registered"));
@@ -115,7 +119,7 @@ impl Due<'_> {
 
     /// The same, this much from now by the store's clock.
     pub fn schedule_in<T: Serialize + ?Sized>(&mut self, job: &str, key: &str, delay: Duration, payload: &T) {
-        self.schedule(job, key, self.tick.wall.plus(delay), payload);
+        self.schedule(job, key, self.tick.0.wall.plus(delay), payload);
     }
 
     /// Cancels an item that is pending, also one that this tick has scheduled.
@@ -155,21 +159,26 @@ impl GrantQueue {
 
 /// Gives to and charges players' ledgers. Nothing is shown or handed over before the ledger's answer: it comes to `on_granted` and,
 /// for charges, to the handler of `RoomBuilder::charge` (H8).
+///
+/// `source` and currencies are names: 1 to 48 characters of `[a-z0-9_-.]`, the first a letter. One grant or charge has 1 to 16
+/// currencies, each once, with amounts above 0; a tick has at most 1,024 of them. What breaks a bound is dropped, and reported with the
+/// tick: in the log, in `tenure_room_errors_total`, in `TestRoom::take_errors`.
 #[derive(SystemParam, Debug)]
 pub struct Grants<'w> {
     queue: ResMut<'w, GrantQueue>,
 }
 
 impl Grants<'_> {
-    /// Gives; the amounts must be positive. `source` is shown to the player and in the ledger.
+    /// Gives; the amounts must be above 0. `source` is shown to the player and in the ledger.
     pub fn give(&mut self, player: &PlayerId, source: &str, amounts: &[(&str, i64)]) {
         if let Some(amounts) = self.amounts(player, source, amounts, 1) {
             self.queue.push(player, source, amounts, Vec::new());
         }
     }
 
-    /// Charges; the amounts are what it costs, positive. The ledger takes all or nothing; `purchase` (at most 256 bytes encoded)
-    /// comes back to the handler registered for `source`, once, also after a restart in between.
+    /// Charges; the amounts are what it costs, above 0. The ledger takes all or nothing; `purchase` (at most 256 bytes encoded)
+    /// comes back to the handler registered for `source`, once, also after a restart in between. Refused and reported with the tick:
+    /// a source without a handler, a larger purchase.
     pub fn charge<P: Serialize>(&mut self, player: &PlayerId, source: &str, amounts: &[(&str, i64)], purchase: &P) {
         if !self.queue.charges.iter().any(|known| **known == *source) {
             return self.queue.faults.push(format!("charge {source:?} has no handler"));

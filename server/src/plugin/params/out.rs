@@ -69,9 +69,11 @@ pub(crate) struct OutQueue {
 
 /// Most messages from the room in one tick.
 const PER_TICK: usize = 4_096;
+/// Most kicks in one tick: as many as a room has seats, at most.
+const KICKS_PER_TICK: usize = 10_000;
 
 /// Sends messages from the room. They leave with this tick's frame. What cannot be sent (a type that is no registered event, more
-/// than 4,096 in a tick) is reported with the tick.
+/// than 4,096 messages or 10,000 kicks in a tick) is dropped and reported with the tick.
 #[derive(SystemParam, Debug)]
 pub struct Out<'w> {
     queue: ResMut<'w, OutQueue>,
@@ -95,9 +97,10 @@ impl Out<'_> {
 
     /// Ends a seat after this tick; its socket is closed with 4011 and this reason.
     pub fn kick(&mut self, seat: Entity, reason: impl Into<Refuse>) {
-        if self.queue.kicks.len() < PER_TICK {
-            self.queue.kicks.push((seat, reason.into()));
+        if self.queue.kicks.len() >= KICKS_PER_TICK {
+            return self.queue.faults.push(format!("kick: more than {KICKS_PER_TICK} in one tick"));
         }
+        self.queue.kicks.push((seat, reason.into()));
     }
 
     fn push<T: Serialize + 'static>(&mut self, to: Target, message: &T) {

@@ -17,8 +17,12 @@ use crate::{
     runtime::Wall,
 };
 
+/// The running tick, as the framework keeps it: game code has no resource that it could overwrite.
+#[derive(Resource, Clone, Copy, Debug)]
+pub(crate) struct TickNow(pub(crate) TickState);
+
 /// The running tick.
-#[derive(Resource, Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickState {
     /// Its number; it goes on after a move.
     pub n: u64,
@@ -47,23 +51,23 @@ impl TickState {
 /// The running tick: `n`, `dt`, `now`, `wall`.
 #[derive(SystemParam, Debug)]
 pub struct Tick<'w> {
-    state: Res<'w, TickState>,
+    state: Res<'w, TickNow>,
 }
 
 impl Deref for Tick<'_> {
     type Target = TickState;
     fn deref(&self) -> &TickState {
-        &self.state
+        &self.state.0
     }
 }
 
 /// Which room this is.
 #[derive(Resource, Clone, Debug, PartialEq, Eq)]
-pub struct RoomInfoState {
+pub(crate) struct RoomInfoState {
     /// Its id, `kind/region/name`.
-    pub id: RoomId,
+    pub(crate) id: RoomId,
     /// Name of the node that it runs at.
-    pub node: Arc<str>,
+    pub(crate) node: Arc<str>,
 }
 
 /// Which room this is: `id`, `kind()`, `region()`, `name()`; and `node()`.

@@ -18,6 +18,8 @@ pub(crate) struct TaskQueue {
     pub(crate) next: u64,
     /// Number → registered name and the game's key.
     pub(crate) flying: BTreeMap<u64, (Arc<str>, u64)>,
+    /// Tasks of a name that this build does not know: one that does is told that they moved. The newest, at most `limit`.
+    pub(crate) carried: Vec<(u64, Arc<str>, u64)>,
     // Futures are `Send` but not `Sync`, which a resource must be.
     pub(crate) start: Mutex<Vec<(u64, TaskFuture)>>,
     pub(crate) names: Arc<[Arc<str>]>,

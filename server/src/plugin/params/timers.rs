@@ -10,7 +10,7 @@ use bevy_ecs::{
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::TickState;
+use super::TickNow;
 use crate::plugin::values::{Faults, bounded};
 
 /// Most bytes that a timer carries.
@@ -35,6 +35,8 @@ pub(crate) struct TimerBook {
     pub(crate) generation: u64,
     pub(crate) names: Arc<[Arc<str>]>,
     pub(crate) limit: usize,
+    /// Timers of a name that this build does not know: they wait for one that does, as they are.
+    pub(crate) carried: Vec<(Arc<str>, u64, TimerEntry)>,
     /// No timer is due before this room time: most ticks look at nothing else.
     pub(crate) earliest: u64,
     /// Fires of an older generation that were dropped.
@@ -52,7 +54,7 @@ impl TimerBook {
             Ok(payload) => payload.into(),
             Err(e) => return self.faults.push(format!("timer {name:?}: {e}")),
         };
-        if self.entries.len() >= self.limit && !self.entries.contains_key(&(name.clone(), key)) {
+        if self.entries.len() + self.carried.len() >= self.limit && !self.entries.contains_key(&(name.clone(), key)) {
             self.faults.push(format!("timer {name:?} {key} was not set: the room has {} already", self.limit));
             return;
         }
@@ -93,11 +95,12 @@ impl TimerBook {
 }
 
 /// Sets and cancels local timers. A timer is named by a registered name and a number of the game's own (a seat's, say); setting it
-/// again replaces it. What goes wrong (an unregistered name, too many timers, a payload over 1 KiB) is reported with the tick.
+/// again replaces it. They run while the room ticks: in a room that is dormant they stand still, until somebody comes or work is due. What goes
+/// wrong (an unregistered name, too many timers, a payload over 1 KiB) is reported with the tick.
 #[derive(SystemParam, Debug)]
 pub struct Timers<'w> {
     book: ResMut<'w, TimerBook>,
-    tick: Res<'w, TickState>,
+    tick: Res<'w, TickNow>,
 }
 
 impl Timers<'_> {
@@ -108,14 +111,14 @@ impl Timers<'_> {
 
     /// The same, carrying something.
     pub fn after_with<T: Serialize + ?Sized>(&mut self, name: &str, key: u64, delay: Duration, payload: &T) {
-        let due = nanos(self.tick.now.saturating_add(delay));
+        let due = nanos(self.tick.0.now.saturating_add(delay));
         self.book.set(name, key, due, None, bounded("payload", payload, PAYLOAD_BYTES));
     }
 
     /// Fires again and again, first after one period; a period under a tick is a tick.
     pub fn every(&mut self, name: &str, key: u64, period: Duration) {
-        let period = period.max(self.tick.dt);
-        let due = nanos(self.tick.now.saturating_add(period));
+        let period = period.max(self.tick.0.dt);
+        let due = nanos(self.tick.0.now.saturating_add(period));
         self.book.set(name, key, due, Some(nanos(period)), bounded("payload", &(), PAYLOAD_BYTES));
     }
 
@@ -127,7 +130,7 @@ impl Timers<'_> {
     /// How long until it fires, if it is set.
     pub fn remaining(&self, name: &str, key: u64) -> Option<Duration> {
         let entry = self.book.entries.get(&(Arc::from(name), key))?;
-        Some(Duration::from_nanos(entry.due).saturating_sub(self.tick.now))
+        Some(Duration::from_nanos(entry.due).saturating_sub(self.tick.0.now))
     }
 }
 

@@ -50,12 +50,16 @@ pub(super) const STATUS_ROOMS: usize = 200;
 /// Most pending and parked items of game code that one room may have; what the store has room for beyond them is for schedules, the
 /// deletion of the room and refused grants.
 pub(super) const GAME_ITEMS: usize = limits::ROOM_ITEMS - 1_000;
+/// Most charges of one room that wait as work for a build that hands them over; more stay in the outbox until the room is loaded anew.
+pub(super) const OWED_CHARGES: usize = 500;
+/// Least time between two lines in the log about what one room's game code did wrong.
+pub(super) const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 /// How far ahead due work is kept in memory.
 pub(super) const WORK_HORIZON: Duration = Duration::from_secs(600);
 /// Longest pause between two attempts of a store call.
 pub(super) const LONGEST_BACKOFF: Duration = Duration::from_secs(2);
 /// Longest time for which failed work is put off.
-pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(3_600);
+pub(in crate::room) const LONGEST_RETRY: Duration = Duration::from_secs(3_600);
 
 /// What the host needs from the configuration (`[room]`, `[rewards]`, `[shards]`).
 #[derive(Clone, Debug)]
@@ -126,7 +130,7 @@ pub(super) fn rewards_per_tick(max_grants_per_step: usize) -> usize {
 }
 
 /// The pause before attempt `attempt + 1`: doubles from `first` up to `longest`.
-pub(super) fn backoff(first: Duration, attempt: u32, longest: Duration) -> Duration {
+pub(in crate::room) fn backoff(first: Duration, attempt: u32, longest: Duration) -> Duration {
     first.saturating_mul(1u32.checked_shl(attempt.min(16)).unwrap_or(u32::MAX)).min(longest)
 }
 

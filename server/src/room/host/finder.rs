@@ -146,6 +146,11 @@ impl Finder {
         self.rooms.len()
     }
 
+    /// How many of this node's rooms are dormant.
+    pub(super) fn dormant(&self) -> usize {
+        self.rooms.values().filter(|known| known.dormant).count()
+    }
+
     fn keep(&mut self, socket: Socket, room: &RoomId, now: Mono) {
         if let Some(known) = self.rooms.get(room).cloned() {
             self.put(room, Known { kept: known.kept + 1, ..known });

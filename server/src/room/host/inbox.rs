@@ -23,7 +23,7 @@ use crate::{
     plugin::TaskResult,
     room::world::{DueWork, GrantResult, MissedGrants},
     runtime::{Mono, mailbox::Refused},
-    store::{Checkpoint, Error, WorkId},
+    store::{Checkpoint, Error, Ignored, WorkId},
 };
 
 /// What a gateway wants from a room. It waits while the room is loaded, created, frozen or saved.
@@ -56,6 +56,8 @@ pub(super) enum Event {
     Lost,
     /// Save and end.
     Stop,
+    /// A person wants a parked room to run again.
+    Unpark,
 }
 
 /// What became durable of a room's requests.
@@ -67,6 +69,8 @@ pub(super) struct Durable {
     pub(super) merged: usize,
     /// Items that are no longer in the room's hands.
     pub(super) items: Vec<WorkId>,
+    /// Items of game code that were scheduled in vain.
+    pub(super) ignored: Vec<Ignored>,
     /// Outbox positions trimmed.
     pub(super) trimmed: Vec<u64>,
 }
@@ -113,7 +117,7 @@ pub enum Stage {
     Saving,
     /// It failed, and its last checkpoint is read.
     Restoring,
-    /// It failed too often: it stays away until the node restarts.
+    /// It failed too often: it stays away until a person says so, or its next owner reads it.
     Parked,
 }
 

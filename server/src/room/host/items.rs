@@ -1,49 +1,111 @@
-//! Which items of game code a room has in the store, pure: what would go beyond its bound is refused to the game alone, before it could make
-//! the store refuse a commit.
+//! Which items of game code, and which charges that it is owed, a room has in the store, pure: what would go beyond its bound is refused,
+//! before it could make the store refuse a commit.
 
 use std::collections::HashSet;
 
-use super::config::GAME_ITEMS;
-use crate::store::{WorkId, WorkItem};
+use super::config::{GAME_ITEMS, OWED_CHARGES};
+use crate::{
+    plugin::RoomKind,
+    room::world::owed,
+    store::{GrantId, Ignored, OWED_CHARGE, WorkId, WorkItem},
+};
 
-/// The identities of a room's items of game code, hashed: a loaded room remembers sixteen bytes of an item that is far away. Two of one hash
-/// count as one, which makes the bound of one room in billions an item larger. An identity that was done and is scheduled again counts,
-/// although the store ignores it: until the room is loaded anew.
+/// The identities of a room's items, hashed: a loaded room remembers sixteen bytes of an item that is far away. Two of one hash count as one,
+/// which makes the bound of one room in billions an item larger.
 #[derive(Debug, Default)]
-pub(super) struct Items(HashSet<u64>);
+pub(in crate::room) struct Items {
+    game: HashSet<u64>,
+    owed: HashSet<u64>,
+}
 
-/// Names of game code have no slash; `schedule/...` and `tenure/...` are the framework's own.
-fn name(id: &WorkId) -> Option<u64> {
+/// Whether it is one of game code: its names have no slash; `schedule/...` and `tenure/...` are the framework's own.
+pub(in crate::room) fn is_of_game(id: &WorkId) -> bool {
+    !id.job.contains('/')
+}
+
+fn name(id: &WorkId) -> u64 {
     let hash = |text: &str, seed| xxhash_rust::xxh3::xxh3_64_with_seed(text.as_bytes(), seed);
-    (!id.job.contains('/')).then(|| hash(&id.key, hash(&id.job, 0)))
+    hash(&id.key, hash(&id.job, 0))
 }
 
 impl Items {
     /// What the store has.
-    pub(super) fn load(&mut self, items: &[WorkItem]) {
-        self.0 = items.iter().filter_map(|item| name(&item.id)).collect();
+    pub(in crate::room) fn load(&mut self, items: &[WorkItem]) {
+        *self = Self::default();
+        for item in items {
+            if let Some((of, _)) = self.of(&item.id) {
+                of.insert(name(&item.id));
+            }
+        }
+    }
+
+    /// Those that an item is one of, and how many there may be.
+    fn of(&mut self, id: &WorkId) -> Option<(&mut HashSet<u64>, usize)> {
+        match id {
+            id if is_of_game(id) => Some((&mut self.game, GAME_ITEMS)),
+            id if id.job.starts_with(OWED_CHARGE) => Some((&mut self.owed, OWED_CHARGES)),
+            _ => None,
+        }
     }
 
     /// These are done, or taken back.
-    pub(super) fn gone<'a>(&mut self, ids: impl Iterator<Item = &'a WorkId>) {
-        for name in ids.filter_map(name) {
-            self.0.remove(&name);
+    pub(in crate::room) fn gone<'a>(&mut self, ids: impl Iterator<Item = &'a WorkId>) {
+        for id in ids {
+            if let Some((of, _)) = self.of(id) {
+                of.remove(&name(id));
+            }
         }
     }
 
     /// Takes out of `scheduled` what the room has no place for, and gives it.
-    pub(super) fn admit(&mut self, scheduled: &mut Vec<WorkItem>) -> Vec<WorkId> {
+    pub(in crate::room) fn admit(&mut self, scheduled: &mut Vec<WorkItem>) -> Vec<WorkId> {
         let mut refused = Vec::new();
         scheduled.retain(|item| {
-            let Some(name) = name(&item.id) else { return true };
-            if self.0.len() >= GAME_ITEMS && !self.0.contains(&name) {
+            let Some((of, most)) = self.of(&item.id) else { return true };
+            let name = name(&item.id);
+            if of.len() >= most && !of.contains(&name) {
                 refused.push(item.id.clone());
                 return false;
             }
-            self.0.insert(name);
+            of.insert(name);
             true
         });
         refused
+    }
+}
+
+/// Whether a kind has a handler for due items of this job: one of the game's, or a charge that is owed. Schedules and the framework's own
+/// need none.
+pub(in crate::room) fn takes(kind: &RoomKind, job: &str) -> bool {
+    match job.strip_prefix(OWED_CHARGE) {
+        Some(source) => kind.has_charge(source),
+        None => job.contains('/') || kind.has_job(job),
+    }
+}
+
+/// Said of an item for which there is no place.
+pub(in crate::room) fn too_many(id: &WorkId) -> String {
+    let most = if is_of_game(id) { GAME_ITEMS } else { OWED_CHARGES };
+    format!("{} {:?}: more than {most} items of this room wait, so it is refused", id.job, id.key)
+}
+
+/// Said of an item that game code scheduled in vain.
+pub(in crate::room) fn in_vain(one: &Ignored) -> String {
+    let Ignored { id, parked } = one;
+    let why = if *parked {
+        "is parked, and waits for a person"
+    } else {
+        "was done, and a key is done once: take one that was never used"
+    };
+    format!("job {:?} {:?} was scheduled in vain: it {why}", id.job, id.key)
+}
+
+/// Whether it is a charge whose item was refused.
+pub(in crate::room) fn is_refused_charge(refused: &[WorkId], charge: &GrantId) -> bool {
+    let mut owed = refused.iter().filter(|id| id.job.starts_with(OWED_CHARGE)).peekable();
+    owed.peek().is_some() && {
+        let key = owed::key(charge);
+        owed.any(|id| id.key == key)
     }
 }
 
@@ -78,5 +140,9 @@ mod tests {
         items.gone([item("job", 0).id, item("job", 0).id].iter());
         assert_eq!(items.admit(&mut vec![item("job", GAME_ITEMS + 1)]), [], "one is done");
         assert_eq!(items.admit(&mut vec![item("job", 0)]).len(), 1);
+        // Charges that are owed have a bound of their own.
+        let charge = format!("{OWED_CHARGE}shop");
+        let mut owed: Vec<_> = (0..=OWED_CHARGES).map(|n| item(&charge, n)).collect();
+        assert_eq!(items.admit(&mut owed), [item(&charge, OWED_CHARGES).id]);
     }
 }

@@ -63,6 +63,11 @@ pub(super) fn checkpoint(of: &str, bytes: usize) {
     metrics::histogram!("tenure_room_checkpoint_bytes", "kind" => kind(of)).record(bytes as f64);
 }
 
+/// A checkpoint was made that is larger than four fifths of the largest that can be stored.
+pub(super) fn checkpoint_large(of: &str) {
+    metrics::counter!("tenure_room_checkpoints_large_total", "kind" => kind(of)).increment(1);
+}
+
 /// A commit ended: `ok`, `retried`, `refused`, `fenced`.
 pub(super) fn commit(outcome: &'static str, took: Duration) {
     metrics::counter!("tenure_commits_total", "outcome" => outcome).increment(1);
@@ -71,7 +76,8 @@ pub(super) fn commit(outcome: &'static str, took: Duration) {
     }
 }
 
-/// A work item was `completed`, `failed`, `parked` or `handed`; `refused` to a game that has too many.
+/// A work item was `completed`, `failed`, `parked` or `handed`; `refused` to a game that has too many, `ignored` when its
+/// key was done already, or is parked.
 pub(super) fn work(of: &str, outcome: &'static str) {
     metrics::counter!("tenure_work_total", "kind" => kind(of), "outcome" => outcome).increment(1);
 }

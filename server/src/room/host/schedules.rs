@@ -10,6 +10,7 @@ use tenure_shared::RoomId;
 
 use crate::{
     plugin::Audience,
+    room::world::Remember,
     runtime::Wall,
     store::{WorkId, WorkItem},
     timers::{RewardBook, Schedule},
@@ -42,6 +43,16 @@ pub(super) struct Change {
 /// The schedule and the occurrence of an item, if it is one of a schedule.
 pub(super) fn occurrence(id: &WorkId) -> Option<(&str, Wall)> {
     Some((id.job.strip_prefix(PREFIX)?, Wall(id.key.parse().ok()?)))
+}
+
+/// Whom a room must remember for its schedules.
+pub(super) fn remembered(book: &RewardBook, room: &RoomId) -> Remember {
+    let of = |schedule: &Arc<Schedule>| match schedule.audience() {
+        Audience::Present => Remember::Newest,
+        Audience::Active(within) => Remember::Within(within),
+        Audience::AllKnown => Remember::Everybody,
+    };
+    book.for_room(room).map(of).fold(Remember::Newest, Remember::and)
 }
 
 /// The first id that an item of a schedule of this room can have.

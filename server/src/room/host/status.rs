@@ -22,6 +22,8 @@ pub struct HostStatus {
     pub rooms: usize,
     /// Rooms that may be found, dormant ones too.
     pub known: usize,
+    /// Stored rooms that are not loaded.
+    pub dormant: usize,
     /// Loaded rooms by stage.
     pub stages: BTreeMap<String, usize>,
     /// Seats taken in loaded rooms.
@@ -85,11 +87,11 @@ impl RoomHost {
     /// A snapshot; takes each lock for a moment.
     pub fn status(&self) -> HostStatus {
         let host = &self.host;
-        let mut status = HostStatus {
-            stalls: host.stalls.load(Ordering::Relaxed),
-            known: host.finder.lock().len(),
-            ..HostStatus::default()
-        };
+        let mut status = HostStatus { stalls: host.stalls.load(Ordering::Relaxed), ..HostStatus::default() };
+        {
+            let finder = host.finder.lock();
+            (status.known, status.dormant) = (finder.len(), finder.dormant());
+        }
         for handle in host.rooms.all() {
             let stage = handle.stage();
             *status.stages.entry(stage.as_str().to_owned()).or_default() += 1;
@@ -112,13 +114,24 @@ impl RoomHost {
         }
         status.list.sort_by_key(|room| room.stage != Stage::Parked);
         status.list.truncate(STATUS_ROOMS);
+        status.shards = self.shards();
         for shard in host.shards.iter().filter_map(|slot| slot.read().clone()) {
-            status.shards.0 += 1;
-            status.shards.1 += usize::from(shard.is_ready());
             status.outbox += shard.outbox_depth();
             status.overdue += shard.overdue();
         }
         status
+    }
+
+    /// Shards that this node serves, and how many of them are taken over.
+    pub fn shards(&self) -> (usize, usize) {
+        let shards = self.host.shards.iter().filter_map(|slot| slot.read().clone());
+        shards.fold((0, 0), |(serves, ready), shard| (serves + 1, ready + usize::from(shard.is_ready())))
+    }
+
+    /// Makes a parked room run again, from its last checkpoint and with a new budget of restarts: whether it was parked here.
+    pub fn unpark(&self, room: &RoomId) -> bool {
+        let handle = self.host.rooms.get(room).filter(|handle| handle.stage() == Stage::Parked);
+        handle.is_some_and(|handle| handle.tell(Event::Unpark))
     }
 
     /// Items that are overdue, and grants that wait in the outboxes.

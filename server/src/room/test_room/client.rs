@@ -27,7 +27,7 @@ pub(super) struct Client {
     unsaved: VecDeque<Input>,
     owed: Seq,
     pub(super) next_request: u32,
-    pub(super) replies: BTreeMap<u32, Result<Bytes, String>>,
+    pub(super) replies: BTreeMap<u32, Result<Bytes, (String, String)>>,
     pub(super) events: Vec<(u16, Bytes)>,
     pub(super) refused: Vec<(Seq, String, String)>,
     pub(super) granted: Vec<(String, Vec<(String, i64)>)>,
@@ -124,8 +124,8 @@ impl Client {
                     let before = self.replies.insert(id, Ok(Bytes::copy_from_slice(payload)));
                     assert!(before.is_none(), "request {id} was answered twice");
                 }
-                ServerMessage::Error { id, message, .. } => {
-                    let before = self.replies.insert(id, Err(message.to_owned()));
+                ServerMessage::Error { id, code, message, .. } => {
+                    let before = self.replies.insert(id, Err((code.to_owned(), message.to_owned())));
                     assert!(before.is_none(), "request {id} was answered twice");
                 }
                 ServerMessage::Refused { seq, code, message } => {

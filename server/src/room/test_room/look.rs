@@ -13,6 +13,18 @@ impl TestRoom {
     /// # Panics
     /// When the answer is not a `T`.
     pub fn reply<T: DeserializeOwned>(&mut self, seat: TestSeat, request: u32) -> Option<Result<T, String>> {
+        self.reply_or_code(seat, request).map(|reply| reply.map_err(|(_, text)| text))
+    }
+
+    /// The same, with the refusal's code before its text.
+    ///
+    /// # Panics
+    /// When the answer is not a `T`.
+    pub fn reply_or_code<T: DeserializeOwned>(
+        &mut self,
+        seat: TestSeat,
+        request: u32,
+    ) -> Option<Result<T, (String, String)>> {
         let reply = self.clients[seat.0].replies.remove(&request)?;
         Some(reply.map(|bytes| crate::plugin::decode(&bytes).expect("an answer of that type")))
     }
@@ -74,7 +86,7 @@ impl TestRoom {
     /// # Panics
     /// When the player id is not valid.
     pub fn deposit(&mut self, player: &str, currency: &str, amount: i64) {
-        self.durable.deposit(PlayerId::new(player).expect("a player id"), currency, amount);
+        self.durable.deposit(self.wall, PlayerId::new(player).expect("a player id"), currency, amount);
     }
 
     /// A ledger's balance.

@@ -60,7 +60,7 @@ impl TestRoom {
     }
 
     fn restore(&mut self) {
-        let (checkpoint, term) = (self.durable.restart(), Term(self.world.term().0 + 1));
+        let (checkpoint, term) = (self.durable.restart(self.wall), Term(self.world.term().0 + 1));
         self.world = RoomWorld::restore(&self.kind, &self.settings, term, &checkpoint).expect("a sound checkpoint");
     }
 

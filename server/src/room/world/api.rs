@@ -33,7 +33,7 @@ pub struct WorldSettings {
     pub max_checkpoint: usize,
     /// Most grants that one tick decides for one reward.
     pub max_grants_per_step: usize,
-    /// Most players that the room remembers.
+    /// Most players that the room remembers, of those whom schedules ask about.
     pub max_known: usize,
     /// Most tasks of game code in flight.
     pub max_tasks: usize,
@@ -55,7 +55,7 @@ impl Default for WorldSettings {
             unsaved_bytes: limits::UNSAVED_INPUT_BYTES,
             max_checkpoint: 1024 * 1024,
             max_grants_per_step: 500,
-            max_known: 10_000,
+            max_known: 1_000,
             max_tasks: 64,
             max_timers: 10_000,
             max_pending_replies: 1_024,

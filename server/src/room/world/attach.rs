@@ -205,6 +205,7 @@ impl RoomWorld {
         self.index(id, &player, entity);
         self.seats.insert(id, SeatState::new(entity, player.clone(), first_generation(self.born)));
         let join = Join::new(entity, player, &attach.options);
+        let marks = self.effect_marks();
         let mut hooks = std::mem::take(&mut self.handlers.on_join);
         let mut answer = Ok(());
         for hook in &mut hooks {
@@ -220,6 +221,7 @@ impl RoomWorld {
         }
         self.handlers.on_join = hooks;
         if let Err(refused) = answer {
+            self.effect_rollback(marks);
             self.remove_seat(id);
             return Err(refused);
         }

@@ -21,7 +21,7 @@ use crate::{
         NetIndex, RoomKind, SeatIndex,
         params::{
             BalanceBook, ControlState, DueQueue, GrantQueue, OutQueue, ReplyBook, RngState, RoomInfoState,
-            ScheduleBook, TaskQueue, TickState, TimerBook,
+            ScheduleBook, TaskQueue, TickNow, TickState, TimerBook,
         },
     },
     replication::Replicator,
@@ -76,12 +76,12 @@ impl RoomWorld {
         let mut world = World::new();
         let dt = 1_000_000_000 / u64::from(kind.tick_rate().max(1));
         world.insert_resource(FallbackErrorHandler(on_error));
-        world.insert_resource(TickState {
+        world.insert_resource(TickNow(TickState {
             n: start.tick.0,
             dt: Duration::from_nanos(dt),
             now: Duration::from_nanos(start.now),
             wall: start.wall,
-        });
+        }));
         world.insert_resource(RoomInfoState { id: start.room.clone(), node: settings.node.clone() });
         world.insert_resource(ControlState {
             private: kind.private(),

@@ -78,6 +78,21 @@ pub(super) struct StoredSeat {
 #[require(Net)]
 pub(super) struct Carried(pub(super) Vec<(Arc<str>, u32, Bytes)>);
 
+/// By name and key, those of other builds among them: the order says nothing of which build wrote it.
+fn stored_timers(book: &TimerBook) -> Vec<(Arc<str>, u64, TimerEntry)> {
+    let own = book.entries.iter().map(|((name, key), timer)| (name.clone(), *key, timer.clone()));
+    let mut timers: Vec<_> = own.chain(book.carried.iter().cloned()).collect();
+    timers.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
+    timers
+}
+
+fn stored_tasks(tasks: &TaskQueue) -> Vec<(u64, Arc<str>, u64)> {
+    let own = tasks.flying.iter().map(|(n, (name, key))| (*n, name.clone(), *key));
+    let mut tasks: Vec<_> = own.chain(tasks.carried.iter().cloned()).collect();
+    tasks.sort_unstable();
+    tasks
+}
+
 impl RoomWorld {
     /// The room's state, with the next version.
     pub fn checkpoint(&mut self, dormant: bool) -> Checkpoint {
@@ -88,6 +103,7 @@ impl RoomWorld {
         for player in linked.map(|seat| seat.player.clone()).collect::<Vec<_>>() {
             self.known.touch(&player, self.wall);
         }
+        self.known.forget(self.wall);
         self.remember_save(self.version);
         let stored = self.stored();
         let mut body = Vec::new();
@@ -138,9 +154,7 @@ impl RoomWorld {
                 })
                 .collect(),
             timer_generation: timers.map_or(0, |book| book.generation),
-            timers: timers
-                .map(|book| book.entries.iter().map(|((name, key), t)| (name.clone(), *key, t.clone())).collect())
-                .unwrap_or_default(),
+            timers: timers.map(stored_timers).unwrap_or_default(),
             known: self
                 .known
                 .all()
@@ -150,9 +164,7 @@ impl RoomWorld {
             next_reply: replies.map_or(0, |book| book.next),
             pending: replies.map(|book| book.pending.iter().map(|(n, p)| (*n, *p)).collect()).unwrap_or_default(),
             next_task: tasks.map_or(0, |tasks| tasks.next),
-            tasks: tasks
-                .map(|tasks| tasks.flying.iter().map(|(n, (name, key))| (*n, name.clone(), *key)).collect())
-                .unwrap_or_default(),
+            tasks: tasks.map(stored_tasks).unwrap_or_default(),
             born: self.born,
             forgotten: self.forgotten.clone(),
         }

@@ -8,10 +8,10 @@ use tenure_shared::wire::{self, ServerMessage};
 use super::{DueWork, GrantResult, RoomWorld};
 use crate::{
     plugin::{
-        Granted, Outcome,
+        Outcome,
         params::{DueQueue, GrantQueue, Planned},
     },
-    store::{Applied, Grant, GrantId, WorkId, WorkItem},
+    store::{Grant, GrantId, OWED_CHARGE, WorkId, WorkItem},
 };
 
 impl RoomWorld {
@@ -23,6 +23,8 @@ impl RoomWorld {
         let WorkItem { id, due, attempt, payload, .. } = due.item;
         let marks = self.effect_marks();
         let result = match self.handlers.work.get_mut(&id.job) {
+            None if id.job.starts_with(OWED_CHARGE) => self.pay_owed(&payload),
+            // The host hands out what the kind knows: only a fault leads here.
             None => Err(format!("job {:?} is not registered in this build", id.job)),
             Some(runner) => runner
                 .run(&mut self.world, id.key.clone(), due, attempt, &payload)
@@ -46,38 +48,22 @@ impl RoomWorld {
         }
         self.delivered.insert(grant.id.clone(), None);
         self.learn_balances(&grant.player, &balances);
-        let outcome = match applied {
-            Applied::Given(given) | Applied::Already(given) => Outcome::Given(given),
-            Applied::Insufficient => Outcome::Insufficient,
-        };
-        let seat = self.seat_of(&grant.player);
-        let linked = seat.filter(|id| self.is_linked(*id));
+        let granted = self.granted(&grant, &applied);
+        let linked = self.seat_of(&grant.player).filter(|id| self.is_linked(*id));
         let news = self.missed.answered(&grant.id, linked.is_some());
-        if let (Outcome::Given(given), Some(seat)) = (&outcome, linked.filter(|_| news)) {
-            let granted = wire::Granted {
+        if let (Outcome::Given(given), Some(seat)) = (&granted.outcome, linked.filter(|_| news)) {
+            let told = wire::Granted {
                 source: grant.source.to_string(),
                 scheduled_for: grant.scheduled_for.map(|at| at.millis()),
                 grants: given.iter().map(|(currency, amount)| (currency.to_string(), *amount)).collect(),
                 balances,
             };
-            self.tell(seat, &ServerMessage::Granted(granted));
+            self.tell(seat, &ServerMessage::Granted(told));
         }
-        let granted = Granted {
-            id: grant.id.0.clone(),
-            player: grant.player,
-            seat: seat.and_then(|id| self.seats.get(&id)).map(|seat| seat.entity),
-            source: grant.source,
-            scheduled_for: grant.scheduled_for,
-            outcome,
-        };
         self.hook(|h| &mut h.on_granted, granted.clone());
         let charge = grant.amounts.values().any(|amount| *amount < 0);
-        if charge && let Some(runner) = self.handlers.charges.get_mut(&granted.source) {
-            if let Err(e) = runner.run(&mut self.world, &granted, &grant.token) {
-                self.error(format!("charge {:?} of {}: {e}", granted.source, granted.player));
-            }
-        } else if charge {
-            self.error(format!("charge {:?} of {} has no handler in this build", granted.source, granted.player));
+        if charge && let Err(why) = self.hand_over(&granted, &grant.token) {
+            self.owe(grant, applied, &why);
         }
     }
 

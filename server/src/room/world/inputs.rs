@@ -140,8 +140,13 @@ impl RoomWorld {
     }
 
     pub(super) fn refuse_request(&mut self, seat: SeatId, request: u32, code: ErrorCode, refuse: &Refuse) {
-        let (code, message) = (code.as_str(), refuse.reason());
-        self.tell(seat, &ServerMessage::Error { id: request, code, message, retry_after: None });
+        let word = refuse.word().unwrap_or_else(|fault| {
+            self.error(fault);
+            None
+        });
+        // A game's own word is more than that it said no.
+        let code = word.filter(|_| code == ErrorCode::RequestFailed).unwrap_or(code.as_str());
+        self.tell(seat, &ServerMessage::Error { id: request, code, message: refuse.reason(), retry_after: None });
     }
 
     fn run_request(&mut self, queued: &Queued, entity: Entity, request: u32) -> RequestOutcome {
@@ -157,6 +162,7 @@ impl RoomWorld {
         book.next += 1;
         let reply = book.next;
         book.pending.insert(reply, Pending { seat: queued.seat, request });
+        let marks = self.effect_marks();
         let Some(runner) = self.handlers.requests.get_mut(usize::from(queued.kind)) else {
             self.forget_reply(reply);
             let refuse = Refuse::new(format!("request kind {} is not known", queued.kind));
@@ -166,6 +172,9 @@ impl RoomWorld {
         let outcome = runner.run(&mut self.world, entity, player, &queued.payload, ReplyTo(reply));
         if !matches!(outcome, RequestOutcome::Later) {
             self.forget_reply(reply);
+        }
+        if !matches!(outcome, RequestOutcome::Later | RequestOutcome::Answered(_)) {
+            self.effect_rollback(marks);
         }
         outcome
     }

@@ -11,6 +11,7 @@ mod frames;
 mod inputs;
 mod known;
 mod missed;
+pub(in crate::room) mod owed;
 mod restore;
 mod rewards;
 mod seats;
@@ -29,12 +30,14 @@ use bevy_ecs::{schedule::Schedule, world::World};
 use bytes::Bytes;
 use tenure_shared::{PlayerId, RoomId, SeatId, Seq, Term, Tick};
 
+pub use known::Remember;
+
 use self::{inputs::InputQueue, known::Known, missed::Missed, seats::SeatState};
 use crate::{
     link::{GatewayId, ToGateway},
     plugin::{
         Handlers, RoomKind,
-        params::{self, TickState},
+        params::{self, TickNow},
     },
     replication::Replicator,
     runtime::Wall,
@@ -156,8 +159,8 @@ impl RoomWorld {
     /// tick) of its former life again: they order frames and name grants (H6, H7).
     pub fn begin_at(&mut self, tick: Tick) {
         self.tick = self.tick.max(tick);
-        if let Some(mut state) = self.world.get_resource_mut::<TickState>() {
-            state.n = self.tick.0;
+        if let Some(mut state) = self.world.get_resource_mut::<TickNow>() {
+            state.0.n = self.tick.0;
         }
     }
 
@@ -222,10 +225,9 @@ impl RoomWorld {
         self.empty_since
     }
 
-    /// Whether game code waits for anything that only a loaded room brings about: a timer or a task.
-    pub fn waits(&self) -> bool {
-        let timers = self.world.get_resource::<params::TimerBook>().is_some_and(|book| !book.entries.is_empty());
-        timers || self.world.get_resource::<params::TaskQueue>().is_some_and(|tasks| !tasks.flying.is_empty())
+    /// The room remembers these players from now on, and forgets all others.
+    pub fn remember(&mut self, whom: Remember) {
+        self.known.remember(whom, self.wall);
     }
 
     fn error(&mut self, text: String) {

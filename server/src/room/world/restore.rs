@@ -119,7 +119,11 @@ impl RoomWorld {
             for (name, key, entry) in &stored.timers {
                 let mut entry = entry.clone();
                 entry.period = entry.period.map(|period| period.max(1));
-                book.entries.insert((name.clone(), *key), entry);
+                if book.names.contains(name) {
+                    book.entries.insert((name.clone(), *key), entry);
+                } else {
+                    book.carried.push((name.clone(), *key, entry));
+                }
             }
         }
         if let Some(mut book) = world.get_resource_mut::<ReplyBook>() {
@@ -128,7 +132,11 @@ impl RoomWorld {
         }
         if let Some(mut tasks) = world.get_resource_mut::<TaskQueue>() {
             tasks.next = stored.next_task;
-            tasks.flying = stored.tasks.iter().map(|(n, name, key)| (*n, (name.clone(), *key))).collect();
+            let (known, carried): (Vec<_>, Vec<_>) =
+                stored.tasks.iter().cloned().partition(|(_, name, _)| tasks.names.contains(name));
+            tasks.flying = known.into_iter().map(|(n, name, key)| (n, (name, key))).collect();
+            let old = carried.len().saturating_sub(tasks.limit);
+            tasks.carried = carried.into_iter().skip(old).collect();
             self.interrupted = tasks.flying.keys().copied().collect();
         }
     }

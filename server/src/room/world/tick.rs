@@ -12,12 +12,21 @@ use crate::{
         Fired, LeaveCause, Refuse, Seat, TaskEnd,
         params::{
             BalanceBook, ControlState, DueQueue, GrantQueue, OutItem, OutQueue, ReplyBook, ScheduleBook, TaskQueue,
-            TickState, TimerBook,
+            TickNow, TickState, TimerBook,
         },
         run,
     },
     runtime::Wall,
 };
+
+/// How far the queues of a tick's effects were.
+#[derive(Clone, Copy)]
+pub(super) struct Marks {
+    grants: usize,
+    due: usize,
+    messages: usize,
+    kicks: usize,
+}
 
 impl RoomWorld {
     /// One tick.
@@ -64,8 +73,8 @@ impl RoomWorld {
         self.wall = self.wall.max(wall);
         self.grants = 0;
         let (n, now, wall) = (self.tick.0, Duration::from_nanos(self.now), self.wall);
-        if let Some(mut state) = self.world.get_resource_mut::<TickState>() {
-            *state = TickState { n, now, wall, ..*state };
+        if let Some(mut state) = self.world.get_resource_mut::<TickNow>() {
+            state.0 = TickState { n, now, wall, ..state.0 };
         }
     }
 
@@ -234,23 +243,27 @@ impl RoomWorld {
         output
     }
 
-    /// The queues of durable effects, and how far they are: what a failed handler put there is taken back.
-    pub(super) fn effect_marks(&mut self) -> [usize; 3] {
-        let grants = self.world.get_resource::<GrantQueue>().map_or(0, |q| q.grants.len());
-        let due = self.world.get_resource::<DueQueue>().map_or(0, |q| q.ops.len());
-        let out = self.world.get_resource::<OutQueue>().map_or(0, |q| q.items.len());
-        [grants, due, out]
+    /// The queues of durable effects, and how far they are: what a handler that refuses put there is taken back.
+    pub(super) fn effect_marks(&self) -> Marks {
+        let out = self.world.get_resource::<OutQueue>();
+        Marks {
+            grants: self.world.get_resource::<GrantQueue>().map_or(0, |q| q.grants.len()),
+            due: self.world.get_resource::<DueQueue>().map_or(0, |q| q.ops.len()),
+            messages: out.map_or(0, |q| q.items.len()),
+            kicks: out.map_or(0, |q| q.kicks.len()),
+        }
     }
 
-    pub(super) fn effect_rollback(&mut self, marks: [usize; 3]) {
+    pub(super) fn effect_rollback(&mut self, marks: Marks) {
         if let Some(mut queue) = self.world.get_resource_mut::<GrantQueue>() {
-            queue.grants.truncate(marks[0]);
+            queue.grants.truncate(marks.grants);
         }
         if let Some(mut queue) = self.world.get_resource_mut::<DueQueue>() {
-            queue.ops.truncate(marks[1]);
+            queue.ops.truncate(marks.due);
         }
         if let Some(mut queue) = self.world.get_resource_mut::<OutQueue>() {
-            queue.items.truncate(marks[2]);
+            queue.items.truncate(marks.messages);
+            queue.kicks.truncate(marks.kicks);
         }
     }
 }

@@ -122,7 +122,7 @@ pub const CHECKS: &[Check] = checks![
     commit::a_refused_batch_changes_nothing,
     work::work_comes_due_in_order,
     work::due_work_is_read_on_behind_a_cursor,
-    work::refused_grants_outlive_their_room,
+    work::what_is_owed_to_players_outlives_its_room,
     work::an_identity_is_scheduled_once,
     work::a_completed_identity_never_comes_back,
     work::a_completion_is_one_step_with_grants_and_next_occurrence,

@@ -8,7 +8,9 @@ use tenure_shared::{RoomId, ShardId};
 use super::{Outcome, SHARDS, Subject, checkpoint, commit, equal, grant, item, ok, owner, refused, room, work_id};
 use crate::{
     runtime::Wall,
-    store::{Batch, Command, REFUSED_GRANT, Store, WorkId, WorkItem, model::limits},
+    store::{
+        Batch, Command, Fence, Ignored, OWED_CHARGE, REFUSED_GRANT, Reply, Store, WorkId, WorkItem, model::limits,
+    },
 };
 
 const SHARD: ShardId = ShardId(1);
@@ -102,8 +104,8 @@ pub(super) async fn due_work_is_read_on_behind_a_cursor(subject: Subject) -> Out
     equal("nothing is due before it", beyond, vec![])
 }
 
-pub(super) async fn refused_grants_outlive_their_room(subject: Subject) -> Outcome {
-    // H6: what a ledger refused is owed, whether or not its room is still there.
+pub(super) async fn what_is_owed_to_players_outlives_its_room(subject: Subject) -> Outcome {
+    // H6: what a ledger refused, or took and nobody has handed over, is owed, whether or not its room is still there.
     let store = &subject.store;
     let fence = owner(store, "a#1", 1).await?;
     let room = room(1, "r")?;
@@ -113,9 +115,11 @@ pub(super) async fn refused_grants_outlive_their_room(subject: Subject) -> Outco
     };
     let (parked, again) = (kept("7"), kept("8"));
     let why = vec![(parked.id.clone(), "too old".to_owned())];
+    let job = format!("{OWED_CHARGE}shop").into();
+    let charge = WorkItem { id: WorkId { job, ..work_id(&room, "9") }, ..item(&room, "9", Wall(u64::from(u32::MAX))) };
     let first = Batch {
         checkpoints: vec![checkpoint(&room, &fence, 1, 1, 1)],
-        scheduled: vec![parked.clone(), again.clone(), item(&room, "k", Wall(5))],
+        scheduled: vec![parked.clone(), again.clone(), item(&room, "k", Wall(5)), charge.clone()],
         parked: why.clone(),
         ..Batch::default()
     };
@@ -123,7 +127,8 @@ pub(super) async fn refused_grants_outlive_their_room(subject: Subject) -> Outco
     commit(store, &fence, 2, Batch { deleted: vec![room.clone()], ..Batch::default() }).await?;
     let left = ok("work", store.work(SHARD, None, 10).await)?;
     let parked = WorkItem { parked: Some("too old".to_owned()), ..parked };
-    equal("they stay, the rest goes", left, vec![parked.clone(), again.clone()])?;
+    equal("they stay, the rest goes", left, vec![charge.clone(), parked.clone(), again.clone()])?;
+    commit(store, &fence, 3, Batch { cancelled: vec![charge.id], ..Batch::default() }).await?;
     ok("retry", store.retry(&fence, &parked.id).await)?;
     let due = ok("due", store.due(SHARD, now(store).await, None, 10).await)?;
     equal("due again", due.len(), 2)?;
@@ -133,8 +138,8 @@ pub(super) async fn refused_grants_outlive_their_room(subject: Subject) -> Outco
         grants: vec![(room.clone(), grant("g", "p", &[("gold", 5)])?)],
         ..Batch::default()
     };
-    equal("into the outbox", commit(store, &fence, 3, paid).await?, vec![1])?;
-    commit(store, &fence, 4, Batch { scheduled: vec![again], ..Batch::default() }).await?;
+    equal("into the outbox", commit(store, &fence, 4, paid).await?, vec![1])?;
+    commit(store, &fence, 5, Batch { scheduled: vec![again], ..Batch::default() }).await?;
     equal("once", ok("work", store.work(SHARD, None, 10).await)?, vec![])
 }
 
@@ -151,8 +156,18 @@ pub(super) async fn an_identity_is_scheduled_once(subject: Subject) -> Outcome {
     equal("at its new time", due(store, Wall(7)).await?, vec!["k".to_owned()])?;
     let parked = Batch { parked: vec![(work_id(&room, "k"), "broken".to_owned())], ..Batch::default() };
     commit(store, &fence, 4, parked).await?;
-    commit(store, &fence, 5, schedules(vec![item(&room, "k", Wall(9))])).await?;
+    let vain = ignored(store, &fence, 5, schedules(vec![item(&room, "k", Wall(9))])).await?;
+    equal("said so", vain, vec![Ignored { id: work_id(&room, "k"), parked: true }])?;
     equal("a parked item stays", only(store).await?.parked, Some("broken".to_owned()))
+}
+
+/// What a commit scheduled in vain.
+async fn ignored(store: &Store, fence: &Fence, number: u64, batch: Batch) -> Result<Vec<Ignored>, String> {
+    let command = Command::Commit { fence: fence.clone(), shards: SHARDS, number, batch };
+    match ok("commit", store.execute(command).await.reply)? {
+        Reply::Committed { ignored, .. } => Ok(ignored),
+        other => Err(format!("{other:?}")),
+    }
 }
 
 pub(super) async fn a_completed_identity_never_comes_back(subject: Subject) -> Outcome {
@@ -164,8 +179,10 @@ pub(super) async fn a_completed_identity_never_comes_back(subject: Subject) -> O
     let done = Batch { completed: vec![work_id(&room, "k")], ..Batch::default() };
     commit(store, &fence, 2, done.clone()).await?;
     refused("completed twice", "Conflict", store.commit(&fence, SHARDS, 3, done).await)?;
-    commit(store, &fence, 3, schedules(vec![item(&room, "k", Wall(9))])).await?;
-    equal("nothing pending", ok("work", store.work(SHARD, None, 10).await)?, vec![])?;
+    let again = schedules(vec![item(&room, "k", Wall(9)), item(&room, "other", Wall(9))]);
+    let vain = ignored(store, &fence, 3, again).await?;
+    equal("said so", vain, vec![Ignored { id: work_id(&room, "k"), parked: false }])?;
+    equal("only the other is pending", only(store).await?, item(&room, "other", Wall(9)))?;
     // Not even for a new room of the same name.
     commit(store, &fence, 4, Batch { checkpoints: vec![checkpoint(&room, &fence, 1, 1, 1)], ..Batch::default() })
         .await?;

@@ -32,7 +32,7 @@ pub(super) fn commit(
     }
     if number == row.number && number > 0 {
         // Its answer was lost: the same answer, and nothing changes.
-        return Ok(Reply::Committed { positions: row.positions });
+        return Ok(Reply::Committed { positions: row.positions, ignored: Vec::new() });
     }
     if number != row.number + 1 {
         // Lower: an old checkpoint must not overwrite a newer one (F4). Higher: one before it is still on its way.
@@ -47,7 +47,7 @@ pub(super) fn commit(
     }
     let mut works = work::Works::new(step, shard, fence.term());
     works.cancel(cancelled)?;
-    works.schedule(scheduled)?;
+    let ignored = works.schedule(scheduled)?;
     works.advance(advanced)?;
     works.fail(failed)?;
     works.park(parked)?;
@@ -63,7 +63,7 @@ pub(super) fn commit(
     row.positions = append(step, shard, &mut row, grants)?;
     row.number = number;
     step.put(&key, &row)?;
-    Ok(Reply::Committed { positions: row.positions })
+    Ok(Reply::Committed { positions: row.positions, ignored })
 }
 
 /// The shard of a fence.

@@ -8,7 +8,7 @@ use tenure_shared::{RoomId, ShardId, Term};
 use super::{Step, claims, commit, keys, limits, rows::ShardRow};
 use crate::{
     runtime::Wall,
-    store::{CompletedWork, Error, Fence, REFUSED_GRANT, Reply, WorkId, WorkItem, model::Kv as _},
+    store::{CompletedWork, Error, Fence, Ignored, Reply, WorkId, WorkItem, is_owed, model::Kv as _},
 };
 
 /// The work parts of one commit. They are carried out in a fixed order: cancelled, scheduled, advanced, failed, parked, completed; so an
@@ -40,15 +40,20 @@ impl<'s, 'a, 'b> Works<'s, 'a, 'b> {
         Ok(())
     }
 
-    pub(super) fn schedule(&mut self, items: Vec<WorkItem>) -> Result<(), Error> {
+    /// Schedules; gives what changed nothing, and is no mere repeat.
+    pub(super) fn schedule(&mut self, items: Vec<WorkItem>) -> Result<Vec<Ignored>, Error> {
+        let mut ignored = Vec::new();
         for item in items {
             // Completed once is completed for ever, at least as long as identities are kept (H6).
             if self.step.kv.get(&keys::done(self.shard, &item.id))?.is_some() {
+                ignored.push(Ignored { id: item.id, parked: false });
                 continue;
             }
             match self.item(&item.id)? {
-                // Parked items wait for a person; an equal one is a repeat.
-                Some(old) if old.parked.is_some() || old == item => {}
+                // An equal one is a repeat.
+                Some(old) if old == item => {}
+                // It waits for a person.
+                Some(old) if old.parked.is_some() => ignored.push(Ignored { id: item.id, parked: true }),
                 Some(old) => self.replace(&old, &item)?,
                 None => {
                     let key = keys::item_count(self.shard, &item.id.room);
@@ -60,7 +65,7 @@ impl<'s, 'a, 'b> Works<'s, 'a, 'b> {
                 }
             }
         }
-        Ok(())
+        Ok(ignored)
     }
 
     fn replace(&mut self, old: &WorkItem, new: &WorkItem) -> Result<(), Error> {
@@ -155,14 +160,14 @@ impl<'s, 'a, 'b> Works<'s, 'a, 'b> {
         if count > 1 { self.step.put(&key, &(count - 1)) } else { self.step.kv.delete(&key) }
     }
 
-    /// Deletes the items of a room that is deleted. Identities it completed stay: a room of that name may come again. So do refused
-    /// grants: they are owed to players, not to the room.
+    /// Deletes the items of a room that is deleted. Identities it completed stay: a room of that name may come again. So does
+    /// what is owed to players, not to the room.
     pub(super) fn delete_room(&mut self, room: &RoomId) -> Result<(), Error> {
         let prefix = keys::room_items(self.shard, room);
         let mut kept = 0_u64;
         for (key, value) in self.step.kv.scan(&prefix, None, limits::ROOM_ITEMS)? {
             let item: WorkItem = super::rows::decode(&key, &value)?;
-            if &*item.id.job == REFUSED_GRANT {
+            if is_owed(&item.id.job) {
                 kept += 1;
                 continue;
             }

@@ -6,8 +6,9 @@ use tenure_shared::RoomId;
 
 use super::{
     super::{
-        config::{GAME_ITEMS, LONGEST_RETRY, MISSED_LINES, backoff},
+        config::{LONGEST_RETRY, MISSED_LINES, backoff},
         inbox::{Durable, Saved},
+        items::{in_vain, is_refused_charge, too_many},
         names,
         shard::pending::Request,
     },
@@ -17,7 +18,7 @@ use super::{
 use crate::{
     room::world::{Effects, MissedGrants},
     runtime::{Mono, tasks::Kind},
-    store::{Checkpoint, Command, Error, Reply, WorkId},
+    store::{Checkpoint, Command, Error, Ignored, Reply, WorkId},
 };
 
 impl Actor {
@@ -31,13 +32,13 @@ impl Actor {
         for id in request.completed.iter().chain(&request.cancelled) {
             self.paged.remove(id);
         }
-        for id in self.items.admit(&mut request.scheduled) {
+        let mut complaints = Vec::new();
+        let refused = self.items.admit(&mut request.scheduled);
+        for id in &refused {
             names::work(self.kind.name(), "refused");
-            tracing::warn!(
-                room = %self.handle.room, job = %id.job, key = %id.key,
-                "game code scheduled more than {GAME_ITEMS} items: this one is refused"
-            );
+            complaints.push(too_many(id));
         }
+        self.complain(complaints, now);
         for id in &request.completed {
             names::work(self.kind.name(), "completed");
             let change = self.occurrences.done(&self.book, id, self.host.store_now());
@@ -48,7 +49,9 @@ impl Actor {
             self.failed(id, &reason, &mut request);
         }
         for id in &delivered {
-            if let Some((position, _)) = self.results.get(id) {
+            // A charge for which there is no place stays in the outbox, and comes again when the room is loaded anew.
+            let kept = is_refused_charge(&refused, id);
+            if let Some((position, _)) = self.results.get(id).filter(|_| !kept) {
                 request.trimmed.push(*position);
             }
         }
@@ -89,6 +92,7 @@ impl Actor {
     fn send(&mut self, request: Request, checkpoint: Checkpoint, now: Mono) {
         let (size, limit) = (checkpoint.body.len(), self.host.config.world.max_checkpoint);
         names::checkpoint(self.kind.name(), size);
+        self.warn_of_size(size, limit);
         if size > limit {
             // It could never be stored: going on would only lose more.
             return self.park(&format!("its checkpoint has {size} bytes; room.max_checkpoint is {limit}"), now);
@@ -102,6 +106,21 @@ impl Actor {
     pub(super) fn stored_as(&mut self, saved: Saved) {
         self.saved = Some(saved);
         self.handle.bytes.store(saved.bytes, Ordering::Relaxed);
+    }
+
+    /// A room that grows is told of while it can still be helped: said once, counted each time.
+    fn warn_of_size(&mut self, size: usize, limit: usize) {
+        let large = size > limit - limit / 5;
+        if large {
+            names::checkpoint_large(self.kind.name());
+        }
+        if large && !self.large {
+            tracing::warn!(
+                room = %self.handle.room, size, limit,
+                "a room's checkpoint is nearly as large as room.max_checkpoint: above it the room is parked"
+            );
+        }
+        self.large = large;
     }
 
     /// Hands a request over. When it is not taken, the refusal of an earlier one is on its way: it ends this world.
@@ -152,6 +171,7 @@ impl Actor {
             self.work.remove(id);
             self.cancelling.remove(id);
         }
+        self.ignored(durable, now);
         let before = self.results.len();
         self.results.retain(|_, (position, _)| !durable.trimmed.contains(position));
         self.grants_out = self.grants_out.saturating_sub(before - self.results.len());
@@ -164,6 +184,26 @@ impl Actor {
             Phase::Deleting if self.unacked == 0 => self.deleted(),
             Phase::Restoring if self.unacked == 0 => self.read_again(),
             _ => {}
+        }
+    }
+
+    /// What game code scheduled in vain: it is told so in the log, and the item takes no place.
+    fn ignored(&mut self, durable: &Durable, now: Mono) {
+        let again = |one: &&Ignored| self.work.contains_key(&one.id);
+        let vain: Vec<_> = durable.ignored.iter().filter(|one| !again(one)).collect();
+        if vain.is_empty() {
+            return;
+        }
+        vain.iter().for_each(|_| names::work(self.kind.name(), "ignored"));
+        self.items.gone(vain.iter().filter(|one| !one.parked).map(|one| &one.id));
+        let texts = vain.into_iter().map(in_vain).collect();
+        self.complain(texts, now);
+    }
+
+    /// Says what game code did wrong, at most once in a while.
+    pub(super) fn complain(&mut self, texts: Vec<String>, now: Mono) {
+        if let Some((error, unsaid)) = self.complaints.take(texts, now) {
+            tracing::warn!(room = %self.handle.room, %error, unsaid, "game code reported an error");
         }
     }
 

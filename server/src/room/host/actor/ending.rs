@@ -37,7 +37,8 @@ impl Actor {
         self.left.clone_from(&cancelled);
         let version = self.world.as_ref().map_or(0, |world| world.version() + 1);
         // Work that wakes an empty room for a moment does not make it young again.
-        let due = self.dispose_due.unwrap_or_else(|| self.host.store_now().plus(self.host.config.dispose_after));
+        let keep = self.kind.dispose_after().unwrap_or(self.host.config.dispose_after);
+        let due = self.dispose_due.unwrap_or_else(|| self.host.store_now().plus(keep));
         self.dispose_due = Some(due);
         let dispose = Self::dispose_item(&room, version, due);
         self.dispose_items.insert(dispose.id.clone());

@@ -123,10 +123,27 @@ impl Actor {
         self.start_running((request != Request::default()).then_some(request), now);
     }
 
-    /// The room stays away until the node restarts: what it stored is kept.
+    /// A person has looked at it: it begins anew from its last checkpoint, with a new budget. The next fault counts as the first.
+    pub(super) fn unpark(&mut self) {
+        if self.phase != Phase::Parked || self.stopping {
+            return;
+        }
+        tracing::info!(room = %self.handle.room, "a parked room is read again");
+        self.faults.clear();
+        self.fault.clear();
+        *self.handle.reason.lock() = None;
+        self.set_phase(Phase::Restoring);
+        if self.unacked == 0 {
+            self.read_again();
+        }
+        // What was due meanwhile stayed in the store.
+        self.shard.look_for_work();
+    }
+
+    /// The room stays away until somebody looks at it, or another node has it: what it stored is kept.
     pub(super) fn park(&mut self, reason: &str, _now: Mono) {
         names::parked(self.kind.name());
-        tracing::error!(room = %self.handle.room, reason, "the room failed too often: it is parked");
+        tracing::error!(room = %self.handle.room, reason, "the room is parked");
         self.fault = reason.to_owned();
         *self.handle.reason.lock() = Some(reason.to_owned());
         if self.phase == Phase::Creating {

@@ -34,6 +34,9 @@ impl Actor {
     pub(super) fn take_book(&mut self) {
         self.book = self.host.book.current();
         self.follow_at = None;
+        if let Some(world) = &mut self.world {
+            world.remember(schedules::remembered(&self.book, &self.handle.room));
+        }
         let mut due = std::mem::take(&mut self.due);
         for work in &mut due {
             work.reward = self.reward_of(&work.item.id);

@@ -31,6 +31,7 @@ pub(super) use self::{
 };
 use super::{
     attaching,
+    complaints::Complaints,
     config::STOP_GRANTS,
     core::Host,
     executor::{Activity, Next},
@@ -111,8 +112,11 @@ pub(super) struct Actor {
     // The schedules that the room goes by, and when it follows newer ones.
     book: Arc<RewardBook>,
     follow_at: Option<Mono>,
+    // Its checkpoints come near to the largest that can be stored, and that was said.
+    large: bool,
     occurrences: Occurrences,
     items: Items,
+    complaints: Complaints,
     // Occurrences taken back for an unload that may be called off yet.
     left: Vec<WorkId>,
     dispose_items: BTreeSet<WorkId>,
@@ -189,8 +193,10 @@ impl Actor {
             cancelling: BTreeSet::new(),
             book,
             follow_at: None,
+            large: false,
             occurrences: Occurrences::default(),
             items: Items::default(),
+            complaints: Complaints::default(),
             left: Vec::new(),
             dispose_items: BTreeSet::new(),
             dispose_due: None,
@@ -246,6 +252,7 @@ impl Actor {
                 self.stopping = true;
                 self.stop_by = now.plus(STOP_GRANTS);
             }
+            Event::Unpark => self.unpark(),
         }
     }
 

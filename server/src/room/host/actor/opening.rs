@@ -15,7 +15,7 @@ use super::{
         loading::{self, Loaded},
         prepared::PreparedRoom,
         schedules::occurrence,
-        shard::{pending::Request, refused},
+        shard::pending::Request,
     },
     Actor, Phase,
     failing::text,
@@ -24,7 +24,7 @@ use crate::{
     link::{Attach, Mode, ToGateway},
     room::world::{AttachRefused, RoomWorld},
     runtime::{Mono, Wall},
-    store::{Checkpoint, Error, WorkItem},
+    store::{Checkpoint, Error, OWED_CHARGE, WorkItem, is_owed},
 };
 
 /// The job of the item that deletes a dormant room.
@@ -217,14 +217,18 @@ impl Actor {
             }
         }
         // Items and grants that outlived their room: nobody is left to hear of them. Grants that are owed stay.
-        let leaves = |item: &&WorkItem| item.parked.is_none() && &*item.id.job != refused::JOB;
-        let cancelled: Vec<_> = loaded.items.iter().filter(leaves).map(|item| item.id.clone()).collect();
+        let waits = |item: &&WorkItem| item.parked.is_none();
+        let cancelled = loaded.items.iter().filter(waits).filter(|item| !is_owed(&item.id.job));
+        let cancelled: Vec<_> = cancelled.map(|item| item.id.clone()).collect();
+        // A charge that its room has not handed over waits for a person.
+        let parked = loaded.items.iter().filter(waits).filter(|item| item.id.job.starts_with(OWED_CHARGE));
+        let parked: Vec<_> = parked.map(|item| (item.id.clone(), "its room is gone".to_owned())).collect();
         let trimmed: Vec<_> = std::mem::take(&mut self.results).into_values().map(|(position, _)| position).collect();
         self.fresh.clear();
         self.work.clear();
         self.due.clear();
-        if !(cancelled.is_empty() && trimmed.is_empty()) {
-            self.submit(Request { cancelled, trimmed, ..Request::default() });
+        if !(cancelled.is_empty() && parked.is_empty() && trimmed.is_empty()) {
+            self.submit(Request { cancelled, parked, trimmed, ..Request::default() });
         }
         self.host.unlist(&self.handle.room);
         self.set_phase(Phase::Deleting);

@@ -103,11 +103,8 @@ impl Actor {
                 self.frozen = true;
                 self.cancel_tasks();
                 self.set_phase(Phase::Running);
-                if giving {
-                    tracing::debug!(room = %self.handle.room, "frozen: the shard is given away");
-                } else {
-                    tracing::info!(room = %self.handle.room, "frozen: the shard is in doubt");
-                }
+                // Of the node and of each shard ownership and its writer say more loudly what goes on.
+                tracing::debug!(room = %self.handle.room, giving, "frozen");
             }
             if giving {
                 self.save_for_giving(now);
@@ -121,7 +118,7 @@ impl Actor {
             self.set_phase(Phase::Running);
             self.pacer.restart(now);
             self.next_checkpoint = now;
-            tracing::info!(room = %self.handle.room, term = %self.shard.term(), "thawed");
+            tracing::debug!(room = %self.handle.room, term = %self.shard.term(), "thawed");
         }
         let term = self.shard.term();
         if let Some(world) = self.world.as_mut().filter(|world| world.term() != term) {
@@ -200,9 +197,7 @@ impl Actor {
 
     fn after_tick(&mut self, output: TickOutput, checkpoint: Option<crate::store::Checkpoint>, now: Mono) {
         let TickOutput { messages, effects, tasks, balances_wanted, missed_wanted, dispose, switched, errors } = output;
-        for error in errors {
-            tracing::warn!(room = %self.handle.room, %error, "game code reported an error");
-        }
+        self.complain(errors, now);
         if let Some(checkpoint) = checkpoint {
             self.commit_effects(effects, checkpoint, now);
         }

@@ -83,7 +83,7 @@ impl Writer {
         self.shard.term.store(self.fence.term().0, Ordering::Release);
         self.shard.doubted.store(false, Ordering::Release);
         if applied {
-            self.acknowledge(requests, &[]);
+            self.acknowledge(requests, &[], &[]);
         } else if !requests.is_empty() {
             self.shard.pending.lock().put_back(requests);
         }

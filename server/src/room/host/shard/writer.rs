@@ -22,12 +22,13 @@ use crate::{
             config::{WORK_HORIZON, WORK_PER_ROOM},
             core::Host,
             inbox::{Durable, Event, Stage},
+            items::{self, is_of_game},
             names,
         },
         world::DueWork,
     },
     runtime::{Wall, Watcher, faults},
-    store::{Command, Error, Fence, Reply, WorkId, WorkItem},
+    store::{Command, Error, Fence, Ignored, Reply, WorkId, WorkItem},
 };
 
 /// Longest sleep towards a due time: long waits are cut and checked against the clock again (C13).
@@ -147,14 +148,14 @@ impl Writer {
             let answer = self.host.call(command.clone()).await;
             let took = self.host.clock.now().since(started);
             match answer {
-                Ok(Reply::Committed { positions }) => {
+                Ok(Reply::Committed { positions, ignored }) => {
                     if completes {
                         faults::point("work.committed");
                     }
                     names::commit("ok", took);
                     self.number += 1;
                     self.shard.proven.store(asked.0.saturating_add(1), Ordering::Release);
-                    self.acknowledge(requests, &positions);
+                    self.acknowledge(requests, &positions, &ignored);
                     return Fate::Going;
                 }
                 Ok(_) => return self.refence(requests, true).await,
@@ -230,7 +231,7 @@ impl Writer {
     }
 
     /// The requests are durable.
-    pub(super) fn acknowledge(&mut self, requests: Requests, positions: &[u64]) {
+    pub(super) fn acknowledge(&mut self, requests: Requests, positions: &[u64], ignored: &[Ignored]) {
         let rooms = requests.iter().flat_map(|(room, request)| request.grants.iter().map(|_| room.clone()));
         self.shard.outbox.committed(rooms.zip(positions.iter().copied()));
         for (room, request) in requests {
@@ -244,6 +245,7 @@ impl Writer {
                 version: request.checkpoint.as_ref().map(|checkpoint| checkpoint.version),
                 merged: request.merged,
                 items: request.ends().cloned().collect(),
+                ignored: ignored.iter().filter(|one| one.id.room == room && is_of_game(&one.id)).cloned().collect(),
                 trimmed: request.trimmed,
             };
             if let Some(handle) = self.host.rooms.get(&room) {
@@ -336,9 +338,11 @@ impl Writer {
     }
 }
 
-/// Whether anybody here can take an item: its kind is known, and its room is not parked. What nobody can take stays in the store.
+/// Whether anybody here can take an item: its kind is known and has a handler for it, and its room is not parked. What nobody can take
+/// stays in the store, for a build that can.
 fn takes(host: &Host, id: &WorkId) -> bool {
-    &*id.job == refused::JOB || (host.kinds.contains_key(id.room.kind()) && !is_parked(host, &id.room))
+    let handled = || host.kinds.get(id.room.kind()).is_some_and(|kind| items::takes(kind, &id.job));
+    &*id.job == refused::JOB || (handled() && !is_parked(host, &id.room))
 }
 
 fn is_parked(host: &Host, room: &RoomId) -> bool {

@@ -141,7 +141,7 @@ fn node_with_secret() -> (FakeNode, Raw<DuplexStream>) {
 #[tokio::test]
 async fn the_handshake_is_as_documented() {
     let (node, mut raw) = node_with_secret();
-    raw.send(&hello(GATEWAY, tenure::link::net::PROTOCOL, true, 7)).await;
+    raw.send(&hello(GATEWAY, PROTOCOL, true, 7)).await;
     let theirs = nonce_of(&raw.receive().await.expect("a hello"));
     raw.send(&proof(&mac(SECRET, GATEWAY, ("raw", &NONCE), ("n", &theirs)))).await;
     let answer = raw.receive().await.expect("its proof");
@@ -154,7 +154,7 @@ async fn no_proof_is_given_to_who_has_none() {
     // A wrong secret, the role of the other, a replay over other nonces, too short a proof, none at all.
     for case in 0..5 {
         let (node, mut raw) = node_with_secret();
-        raw.send(&hello(GATEWAY, tenure::link::net::PROTOCOL, true, 7)).await;
+        raw.send(&hello(GATEWAY, PROTOCOL, true, 7)).await;
         let theirs = nonce_of(&raw.receive().await.expect("a hello"));
         let good = mac(SECRET, GATEWAY, ("raw", &NONCE), ("n", &theirs));
         let sent = match case {
@@ -186,7 +186,7 @@ async fn a_false_node_is_refused() {
     let common = Common { secret: secret(SECRET), ..common("g") };
     let _uplink = client(&Site::of_gateway(common), near, &Peer::local("node"), Arc::new(gateway.clone()));
     let mut raw = Raw(far);
-    raw.send(&hello(NODE, tenure::link::net::PROTOCOL, true, 7)).await;
+    raw.send(&hello(NODE, PROTOCOL, true, 7)).await;
     raw.receive().await.expect("a hello");
     let theirs = raw.receive().await.expect("its proof");
     // All that it has: the gateway's own proof.
@@ -207,7 +207,7 @@ async fn links_and_handshakes_are_bounded() {
     // The only place for a handshake is taken.
     let mut second = Raw(TcpStream::connect(&*address).await.expect("it listens"));
     second.expect_end().await;
-    silent.send(&hello(GATEWAY, tenure::link::net::PROTOCOL, false, 7)).await;
+    silent.send(&hello(GATEWAY, PROTOCOL, false, 7)).await;
     until("linked", || node.links() == 1).await;
     // And now the only place for a link.
     let gateway = FakeGateway::default();

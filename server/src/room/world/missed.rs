@@ -94,7 +94,9 @@ impl RoomWorld {
         self.missed.open.remove(&player);
         lines.sort_by_key(|line| line.at);
         for line in lines {
-            let news = line.at > since || self.missed.unshown.has(&line.id);
+            // What was told before the room was lost is known by its checkpoint.
+            let told = self.delivered.contains_key(&line.id);
+            let news = self.missed.unshown.has(&line.id) || (line.at > since && !told);
             let given = line.given.values().any(|amount| *amount > 0);
             if !(news && given && self.is_own(&line) && self.missed.shown.add(&line.id)) {
                 continue;

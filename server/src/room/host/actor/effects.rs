@@ -28,7 +28,7 @@ impl Actor {
         let mut request = Request { scheduled, cancelled, completed, advanced, grants, ..Request::default() };
         self.due.retain(|work| !request.cancelled.contains(&work.item.id));
         self.items.gone(request.cancelled.iter().chain(&request.completed));
-        self.paged.extend(request.advanced.iter().map(|(id, _)| id.clone()));
+        self.paged.extend(request.advanced.iter().cloned());
         for id in request.completed.iter().chain(&request.cancelled) {
             self.paged.remove(id);
         }
@@ -153,6 +153,12 @@ impl Actor {
         }
         let waiting = self.occurrences.waiting(&self.book, &self.handle.room);
         let mut scheduled: Vec<_> = waiting.into_iter().filter(|item| !self.work.contains_key(&item.id)).collect();
+        for item in &mut scheduled {
+            // Not from its first page again: what that did to the world would be done twice.
+            if let Some(page) = self.paged.get(&item.id) {
+                item.payload = page.clone();
+            }
+        }
         scheduled.extend(self.work.values().filter(|item| !self.cancelling.contains(&item.id)).cloned());
         self.commit(Request { scheduled, ..Request::default() }, true, now);
     }

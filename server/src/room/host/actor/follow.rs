@@ -27,7 +27,7 @@ impl Actor {
 
     /// Whether the room has it in hand, or has paid a page of it.
     fn is_begun(&self, id: &WorkId) -> bool {
-        self.work.contains_key(id) || self.paged.contains(id)
+        self.work.contains_key(id) || self.paged.contains_key(id)
     }
 
     /// The book of this moment is the room's from now on.
@@ -62,7 +62,7 @@ impl Actor {
         self.take_book();
         let (room, store_now) = (self.handle.room.clone(), self.host.store_now());
         let (work, paged) = (&self.work, &self.paged);
-        let in_hand = |id: &WorkId| work.contains_key(id) || paged.contains(id);
+        let in_hand = |id: &WorkId| work.contains_key(id) || paged.contains_key(id);
         let mut change = self.occurrences.follow([&old, &self.book], &room, in_hand, store_now);
         // Also one that a person made due again, of a schedule that is no more.
         let orphans =

@@ -133,8 +133,8 @@ pub(super) struct Actor {
     missed: Vec<MissedGrants>,
     /// The book before this one: what it began is finished by it.
     former: Option<Arc<RewardBook>>,
-    /// Occurrences of which a page is paid and another is to come. Bounded by the occurrences that are pending.
-    paged: BTreeSet<WorkId>,
+    /// Occurrences of which a page is paid and another is to come, and where it begins. Bounded by the occurrences that are pending.
+    paged: BTreeMap<WorkId, bytes::Bytes>,
     missed_wanted: VecDeque<(PlayerId, Wall)>,
     balances_asked: bool,
     // Tasks of an older epoch belong to a world that is gone.
@@ -208,7 +208,7 @@ impl Actor {
             balances_wanted: VecDeque::new(),
             missed: Vec::new(),
             former: None,
-            paged: BTreeSet::new(),
+            paged: BTreeMap::new(),
             missed_wanted: VecDeque::new(),
             balances_asked: false,
             tasks,

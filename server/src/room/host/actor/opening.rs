@@ -119,7 +119,7 @@ impl Actor {
         let room = self.handle.room.clone();
         let change = self.occurrences.reconcile(&self.book, &room, items, now);
         let paged = items.iter().filter(|item| !item.payload.is_empty() && occurrence(&item.id).is_some());
-        self.paged = paged.map(|item| item.id.clone()).collect();
+        self.paged = paged.map(|item| (item.id.clone(), item.payload.clone())).collect();
         self.occurrences.tell_again();
         self.host.count_dropped(change.dropped, &room);
         let dispose = items.iter().map(|item| &item.id).filter(|id| &*id.job == DISPOSE_JOB).cloned();

@@ -9,8 +9,6 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tenure_shared::{Filter, PlayerId, RoomId, codes::ErrorCode};
 
-use crate::store::RoomSummary;
-
 /// Largest question and largest answer, bytes.
 pub const QUESTION_BYTES: usize = 60 * 1024;
 /// Longest time for which a node waits for a coordinator's answer.
@@ -51,6 +49,21 @@ pub struct Seek {
     pub refused: Option<(RoomId, String)>,
 }
 
+/// A room of a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// Which.
+    pub room: RoomId,
+    /// Seats taken.
+    pub seats: u32,
+    /// Most seats.
+    pub max_seats: u32,
+    /// Whether new players are refused.
+    pub locked: bool,
+    /// What the game says of it: a MessagePack map, or nothing.
+    pub metadata: Bytes,
+}
+
 /// What a coordinator answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
@@ -66,7 +79,7 @@ pub enum Answer {
     /// A page of the list.
     Rooms {
         /// As they said a moment ago, in the order of their ids.
-        rooms: Vec<RoomSummary>,
+        rooms: Vec<Listed>,
         /// Whether there are more behind the last one.
         more: bool,
     },

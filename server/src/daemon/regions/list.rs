@@ -5,7 +5,10 @@ use std::ops::Bound;
 use tenure_shared::{Filter, RoomId, limits};
 
 use super::book::{Book, Entry};
-use crate::link::lobby::Answer;
+use crate::{
+    link::lobby::{Answer, Listed},
+    store::RoomSummary,
+};
 
 /// About how many bytes of rooms go into one page.
 const PAGE_BYTES: usize = 40 * 1024;
@@ -34,8 +37,18 @@ impl Book {
         while rooms.len() < limit.min(limits::LIST_ROOMS) && bytes < PAGE_BYTES {
             let Some(entry) = found.next() else { break };
             bytes += entry.summary.metadata.len() + entry.summary.room.as_str().len() + 128;
-            rooms.push(entry.summary.clone());
+            rooms.push(listed(&entry.summary));
         }
         Answer::Rooms { rooms, more: found.peek().is_some() }
+    }
+}
+
+fn listed(summary: &RoomSummary) -> Listed {
+    Listed {
+        room: summary.room.clone(),
+        seats: summary.seats,
+        max_seats: summary.max_seats,
+        locked: summary.locked,
+        metadata: summary.metadata.clone(),
     }
 }

@@ -25,10 +25,9 @@ use crate::{
     gateway::{conn::encode, rate::Gcra, router},
     link::{
         Mode, ToNode,
-        lobby::{self, Answer, Question, Seek},
+        lobby::{self, Answer, Listed, Question, Seek},
     },
     runtime::Mono,
-    store::RoomSummary,
 };
 
 /// How long a node may wait for the coordinator, and how much longer its answer may take.
@@ -321,7 +320,7 @@ impl Machine {
 }
 
 /// What a client sees of a room. Metadata that is no MessagePack (of an earlier build) is left out.
-fn shown(room: &RoomSummary) -> ListedRoom<'_> {
+fn shown(room: &Listed) -> ListedRoom<'_> {
     let readable = msgpack::check(&room.metadata, &Bounds::CLIENT).is_ok();
     ListedRoom {
         room: room.room.clone(),

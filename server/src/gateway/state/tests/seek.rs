@@ -3,10 +3,7 @@
 use tenure_shared::{Filter, Scalar, wire::ServerMessages};
 
 use super::*;
-use crate::{
-    link::lobby::{self, Answer, Question, Seek},
-    store::RoomSummary,
-};
+use crate::link::lobby::{self, Answer, Listed, Question, Seek};
 
 fn driver() -> Driver {
     let mut driver = Driver::new();
@@ -169,13 +166,11 @@ fn a_list_is_asked_for_in_any_state_one_at_a_time_and_at_a_bounded_rate() {
     let (_, attempt, question_of) = question(&receive(&mut driver, &rooms(5))).expect("asked");
     assert!(matches!(question_of, Question::Rooms { limit: 50, open: true, .. }));
     assert_eq!(error_of(&receive(&mut driver, &rooms(6))).as_deref(), Some("bad_state"));
-    let summary = |n, metadata: &[u8]| RoomSummary {
+    let summary = |n, metadata: &[u8]| Listed {
         room: room(n),
         seats: 1,
         max_seats: 2,
         metadata: Bytes::copy_from_slice(metadata),
-        dormant: false,
-        private: false,
         locked: false,
     };
     let page = Answer::Rooms { rooms: vec![summary(1, &[0x80]), summary(2, b"a text")], more: true };

@@ -293,8 +293,8 @@ async fn places_are_bounded_by_address_and_in_all() {
 }
 
 #[tokio::test]
-async fn behind_a_trusted_proxy_the_client_counts_and_from_others_the_header_does_not() {
-    for (trusted, statuses) in [(true, ["101", "429", "101"]), (false, ["101", "101", "101"])] {
+async fn behind_a_trusted_proxy_the_client_counts_and_behind_another_on_this_machine_all_count_as_one() {
+    for (trusted, statuses) in [(true, ["101", "429", "101"]), (false, ["101", "429", "429"])] {
         let rig = Rig::new(|s| {
             s.config.sockets_per_address = 1;
             if trusted {

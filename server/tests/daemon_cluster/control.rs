@@ -47,7 +47,7 @@ async fn a_running_set_is_rescaled_by_command_and_stays_so() {
     assert_eq!((set.agreed.as_str(), set.rescalable), ("12 on room, generation 2", Some((2, 16))));
     // A node that begins with another number takes what was agreed on, and nobody changes it back.
     let sets = vec![world.records.counters("work", 4).rescalable(2..=16)];
-    world.start(&Plan::of("d", "2", 2), sets).await.expect("starts");
+    world.start(&Plan::of("d", "1", 0), sets).await.expect("starts");
     world.run(Duration::from_secs(40)).await;
     assert_eq!(world.loads("work"), [3, 3, 3, 3]);
     assert_eq!(rescale(&mut world, 12).await.expect("no change"), "12 on room, generation 2");

@@ -116,8 +116,11 @@ async fn a_room_lets_in_as_many_as_it_has_seats_for_whoever_sent_them() {
     // A locked room has no seat either: whoever looks for one is sent elsewhere.
     let socket = gateway.join(&room("b"), "ann");
     gateway.say(&socket, 1, &Say::Lock);
+    let mut tries = 0;
     world.until("it is locked", || {
-        let conn = gateway.ask(&room("b"), "bob", Mode::Join);
+        // Somebody else each time: whose seat has not ended yet gets it back, locked or not.
+        tries += 1;
+        let conn = gateway.ask(&room("b"), &format!("bob{tries}"), Mode::Join);
         let seat = gateway.answer(conn);
         match seat {
             Ok(seat) => {

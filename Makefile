@@ -82,7 +82,7 @@ steps: ## A fault at some steps of a move, in real processes of a development bu
 	@$(STEP) steps .ci/steps $(TARGET)/debug
 
 .PHONY: rewards
-rewards: ## Rewards while owners die at the worst moments, the store is restarted and the file changes, on both stores; then everything is audited
+rewards: ## Rewards while owners die at the worst moments, the store is restarted and the file changes, then everything is audited
 	@$(STEP) build cargo build $(ALL) --all-targets
 	@$(STEP) rewards .ci/rewards $(TARGET)/debug
 

@@ -5,7 +5,6 @@
 #![expect(clippy::print_stdout, reason = "its output is what it is for")]
 #![expect(clippy::disallowed_methods, reason = "it measures from outside: real time is the point")]
 #![expect(elided_lifetimes_in_paths, reason = "systems read better without them")]
-#![expect(clippy::needless_pass_by_value, reason = "system parameters are values")]
 
 mod bare;
 mod field;

@@ -76,6 +76,8 @@ async fn a_number_that_a_build_cannot_run_is_refused_and_says_which() {
     assert_eq!(world.count("work"), 8);
     // A build of a fixed number is refused where another was agreed on.
     world.end("old").await;
+    // The others hear of it with a heartbeat.
+    world.run(Duration::from_secs(2)).await;
     rescale(&mut world, 12).await.expect("all can");
     let fixed = vec![world.records.counters("work", 8)];
     let refused = world.start(&Plan::of("old", "0.9", 0), fixed).await.expect_err("refused").to_string();

@@ -111,7 +111,7 @@ impl State {
             Phase::Ending(ending) if ending.term == term => match (ending.released, &ending.then) {
                 // It hung, and its claim was given up: a failure too, of which another node may know nothing.
                 (true, Then::Again(why)) => {
-                    slot.last = Some(Last::new(now, *why, &hung));
+                    slot.last = Some(Last::new(now, why, &hung));
                     let wait = slot.failed(now, budget.0, budget.1, budget.2).unwrap_or(budget.1);
                     slot.after = now.plus(wait);
                     Then::Forget

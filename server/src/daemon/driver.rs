@@ -213,7 +213,7 @@ impl Driver {
         let local = Local { term, since: self.shared.store.now(), mark, inbox: sender, open: true };
         self.work.live.insert(at, Live { local, stop, cut });
         metrics::started(&name);
-        tracing::info!(daemon = %self.caller.key(at), %term, "a daemon starts");
+        tracing::debug!(daemon = %self.caller.key(at), %term, "a daemon starts");
     }
 
     fn end(&mut self, at: At, term: Term, cut: bool) {

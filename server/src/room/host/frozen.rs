@@ -45,7 +45,7 @@ impl Frozen {
     }
 
     /// Resolves when every room stands still and everything is stored. What runs is in the package, at most [`PACKAGE_ROOMS`] rooms of it with
-    /// [`PACKAGE_BYTES`] of checkpoints; what is still being read, parked or cut off is loaded by the next owner as after a takeover. `None`: the shard was lost, is in
+    /// `PACKAGE_BYTES` of checkpoints; what is still being read, parked or cut off is loaded by the next owner as after a takeover. `None`: the shard was lost, is in
     /// doubt, or the node stops. It has no deadline of its own. Cancel-safe.
     pub async fn stored(&mut self) -> Option<Package> {
         let (host, shard) = (self.host.clone(), self.shard.clone());

@@ -8,7 +8,7 @@ use crate::store::Fence;
 /// Into how many shards rooms are divided unless said otherwise (config/default.toml).
 const SHARDS: u32 = 256;
 /// Shards given away at a time unless said otherwise (config/default.toml).
-const CONCURRENT: usize = 8;
+const CONCURRENT: usize = 3;
 
 /// Where the lease is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

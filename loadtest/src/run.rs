@@ -1,6 +1,7 @@
 //! One measured run: ramp, warm-up, measurement second by second, settling.
 
 use std::{
+    cell::Cell,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -183,6 +184,31 @@ fn mark(fleet: &Fleet, pid: Option<u32>) -> (Mark, u64) {
         machine: host::machine_cpu(),
     };
     (mark, stats.playing)
+}
+
+/// Measures while something is done to the server, until that has ended. Gives what that came to, and what was measured.
+///
+/// # Errors
+/// Those of `disturbing`, and of [`measure`].
+pub(crate) async fn measure_during<T>(
+    args: &RunArgs,
+    setup: &Setup,
+    fleet: Fleet,
+    joined_in: Duration,
+    bar: &ProgressBar,
+    disturbing: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<(T, Outcome)> {
+    let done = Cell::new(false);
+    let disturbing = async {
+        let result = disturbing.await;
+        done.set(true);
+        result
+    };
+    let measuring = measure(args, setup, fleet, joined_in, bar, |_| !done.get());
+    let (disturbed, outcome) = tokio::join!(disturbing, measuring);
+    let both = (disturbed?, outcome?);
+    bar.finish_and_clear();
+    Ok(both)
 }
 
 /// Measures while `going` says so of the time measured, then lets the bots settle and leave.

@@ -88,6 +88,13 @@ pub(crate) fn busy(idle: Option<f64>, own_lag: &Times) -> Vec<String> {
     all
 }
 
+/// Judges a run that is audited besides. An audit holds on a busy machine too: only what this machine failed to do makes it void.
+pub(crate) fn judge_audited(bounds: &Bounds, outcome: &Outcome) -> Verdict {
+    let mut verdict = judge(bounds, outcome);
+    verdict.invalid.retain(|why| why.contains("on this machine itself"));
+    verdict
+}
+
 /// Judges a run by its bounds.
 pub(crate) fn judge(bounds: &Bounds, outcome: &Outcome) -> Verdict {
     let mut verdict = Verdict { invalid: invalid(outcome), ..Verdict::default() };

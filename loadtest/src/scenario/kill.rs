@@ -1,7 +1,6 @@
 //! Bots play while the server is killed (SIGKILL) and started again; then every input and every grant is audited.
 
 use std::{
-    cell::Cell,
     path::Path,
     time::{Duration, Instant},
 };
@@ -53,22 +52,11 @@ async fn play(args: &RunArgs, launch: &Launch, folder: &Path) -> anyhow::Result<
     let setup = Setup::new(&args, 0).await?;
     let bar = run::progress();
     let (fleet, joined_in) = run::assemble(&args, &setup, true, &bar).await?;
-    let done = Cell::new(false);
-    let killing = async {
-        let result = keep_killing(&args, launch, server).await;
-        done.set(true);
-        result
-    };
-    let measuring = run::measure(&args, &setup, fleet, joined_in, &bar, |_| !done.get());
-    let (killed, outcome) = tokio::join!(killing, measuring);
-    let (server, down) = killed?;
-    let outcome = outcome?;
-    bar.finish_and_clear();
+    let killing = Box::pin(keep_killing(&args, launch, server));
+    let ((server, down), outcome) = run::measure_during(&args, &setup, fleet, joined_in, &bar, killing).await?;
 
     let mut audit = Audit::default();
-    let mut verdict = verdict::judge(&args.bounds, &outcome);
-    // The audit holds on a busy machine too; only what this machine failed to do makes it void.
-    verdict.invalid.retain(|why| why.contains("on this machine itself"));
+    let mut verdict = verdict::judge_audited(&args.bounds, &outcome);
     check_bots(&args, &outcome, &mut audit, &mut verdict);
     check_ledgers(launch, &outcome.records, &mut audit).await?;
     check_history(launch, &mut verdict).await?;

@@ -38,6 +38,8 @@ mod net;
 mod node;
 #[path = "sim/peers.rs"]
 mod peers;
+#[path = "support/room_tasks.rs"]
+mod room_tasks;
 #[path = "sim/said.rs"]
 mod said;
 #[path = "sim/store.rs"]

@@ -61,21 +61,29 @@ impl Cluster {
         state.posts.insert(at, post);
     }
 
+    /// A heartbeat in which nothing goes wrong; then the move begins, if it may, and its first messages arrive. Whether it did.
+    fn begin_move(&self, state: &mut State, messages: usize) -> bool {
+        self.serve_all(state);
+        self.advance(state);
+        for node in [1, 0] {
+            self.event(state, node, Event::Tick);
+            self.serve_all(state);
+        }
+        let may = self.may_hand(state, 0);
+        if may {
+            *state = self.next(state, Action::Hand(0));
+            for _ in 0..messages {
+                *state = self.next(state, Action::Deliver(0));
+            }
+        }
+        may
+    }
+
     /// A move that failed: the answer of its target, whose worlds stand ready, and the word of its end got lost.
     pub fn forget_worlds(&self, state: &mut State) {
         while state.left.hands > 0 {
-            self.serve_all(state);
-            self.advance(state);
-            for node in [1, 0] {
-                self.event(state, node, Event::Tick);
-                self.serve_all(state);
-            }
-            if self.may_hand(state, 0) {
-                *state = self.next(state, Action::Hand(0));
-                // Offer, its answer, and the package.
-                for _ in 0..3 {
-                    *state = self.next(state, Action::Deliver(0));
-                }
+            // Offer, its answer, and the package.
+            if self.begin_move(state, 3) {
                 state.posts.clear();
                 self.advance(state);
                 self.hand_tick(state, 0);
@@ -88,18 +96,8 @@ impl Cluster {
     /// comes back as another life, and takes the shard over when the lease of the target has lapsed.
     pub fn take_between(&self, state: &mut State) {
         while state.left.hands > 0 {
-            self.serve_all(state);
-            self.advance(state);
-            for node in [1, 0] {
-                self.event(state, node, Event::Tick);
-                self.serve_all(state);
-            }
-            if self.may_hand(state, 0) {
-                *state = self.next(state, Action::Hand(0));
-                // Offer, its answer, the package, and its answer.
-                for _ in 0..4 {
-                    *state = self.next(state, Action::Deliver(0));
-                }
+            // Offer, its answer, the package, and its answer.
+            if self.begin_move(state, 4) {
                 self.serve_all(state);
                 state.posts.clear();
             }

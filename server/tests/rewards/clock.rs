@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -15,13 +15,14 @@ use tenure::{
     ownership::{LeaseThread, Options, Ownership, Times},
     plugin::RoomKind,
     prelude::*,
-    room::host::{Activity, Busy, Executor, HostConfig, HostParts, Next, RoomHost, Wake},
+    room::host::{HostConfig, HostParts, RoomHost},
     runtime::{Clock, Rng, Shutdown, Tasks, Wall, mailbox::Refused},
     store::{Backend, BoxFuture, Command, CompletedWork, MemberInfo, Memory, Stamped, Store, model::Rules},
     timers::{LiveBook, RewardBook},
 };
 use tenure_shared::{Generation, IncarnationId, Seq, ShardId, Term};
-use tokio::sync::Notify;
+
+use crate::room_tasks::{Awake, RoomTasks};
 
 const START: Wall = Wall(1_764_446_400_000_000);
 const SEEDS: u64 = 48;
@@ -105,58 +106,6 @@ const CROP: Duration = Duration::from_millis(1_500);
 /// Days until something is due that must wait.
 const FAR: [u64; 2] = [31, 400];
 
-/// Rooms as tasks of the simulated runtime.
-struct RoomTasks {
-    clock: Clock,
-    stopped: Arc<AtomicBool>,
-    wakeups: Arc<AtomicU64>,
-}
-
-struct Waker(Notify);
-
-impl Wake for Waker {
-    fn wake(&self) {
-        self.0.notify_one();
-    }
-}
-
-impl Executor for RoomTasks {
-    fn spawn(&self, _: Arc<str>, mut activity: Box<dyn Activity>) -> Arc<dyn Wake> {
-        let waker = Arc::new(Waker(Notify::new()));
-        let (clock, stopped, wakeups, woken) =
-            (self.clock.clone(), self.stopped.clone(), self.wakeups.clone(), waker.clone());
-        tokio::spawn(async move {
-            while !stopped.load(Ordering::SeqCst) {
-                wakeups.fetch_add(1, Ordering::Relaxed);
-                match activity.run(clock.now()) {
-                    Next::Done => return,
-                    Next::Wait => woken.0.notified().await,
-                    Next::At(at) => {
-                        tokio::select! {
-                            biased;
-                            () = woken.0.notified() => {}
-                            () = clock.sleep_until(at) => {}
-                        }
-                    }
-                }
-            }
-        });
-        waker
-    }
-
-    fn busy(&self) -> Vec<Busy> {
-        Vec::new()
-    }
-
-    fn wakeups(&self) -> u64 {
-        self.wakeups.load(Ordering::Relaxed)
-    }
-
-    fn stop(&self) {
-        self.stopped.store(true, Ordering::SeqCst);
-    }
-}
-
 /// The one store, as a node that may be dead reaches it.
 struct Way {
     store: Arc<Memory>,
@@ -215,7 +164,8 @@ impl Node {
         let options = Options { shards: 1, times, thread: LeaseThread::Task, ..Options::default() };
         let ownership = Ownership::start(store.clone(), clock.clone(), rng.clone(), options, info, &tasks).await;
         let ownership = ownership.expect("a member");
-        let executor = RoomTasks { clock: clock.clone(), stopped: Arc::default(), wakeups: Arc::default() };
+        let awake: Awake = Arc::new(|| Box::pin(std::future::ready(())));
+        let executor = RoomTasks::new(clock.clone(), awake, Arc::default());
         let config = HostConfig {
             shards: 1,
             checkpoint_every: Duration::from_millis(400),

@@ -14,6 +14,8 @@ mod docs;
 mod language;
 mod preview;
 mod properties;
+#[path = "../support/room_tasks.rs"]
+mod room_tasks;
 mod schedule;
 
 use std::sync::Arc;

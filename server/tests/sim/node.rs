@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -13,13 +13,13 @@ use tenure::{
     handoff::{Handoff, HandoffParts},
     link::{Address, Downlink, Node as _, Peers, ToGateway, ToNode, Uplink},
     ownership::{LeaseThread, Options, Ownership, Times},
-    room::host::{Activity, Busy, Executor, HostConfig, HostParts, Next, RoomHost, Wake},
+    room::host::{HostConfig, HostParts, RoomHost},
     runtime::{Clock, Shutdown, Tasks, mailbox::Refused},
     store::MemberInfo,
     timers::LiveBook,
 };
 use tenure_shared::RoomId;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
 use crate::{
     breaks::Break,
@@ -30,6 +30,7 @@ use crate::{
     moves::Way,
     net::Net,
     peers::SimPeers,
+    room_tasks::{Awake, RoomTasks},
     store::Client,
 };
 
@@ -39,63 +40,6 @@ const LINK: usize = 4_096;
 /// Deadlines of moves.
 const STEP: Duration = Duration::from_millis(800);
 const PREPARED: Duration = Duration::from_secs(2);
-
-/// Rooms as tasks of the simulation.
-struct RoomTasks {
-    net: Arc<Net>,
-    node: usize,
-    stopped: Arc<AtomicBool>,
-    wakeups: Arc<AtomicU64>,
-}
-
-struct Waker(Notify);
-
-impl Wake for Waker {
-    fn wake(&self) {
-        self.0.notify_one();
-    }
-}
-
-impl Executor for RoomTasks {
-    fn spawn(&self, _: Arc<str>, mut activity: Box<dyn Activity>) -> Arc<dyn Wake> {
-        let waker = Arc::new(Waker(Notify::new()));
-        let (net, node, stopped, wakeups, woken) =
-            (self.net.clone(), self.node, self.stopped.clone(), self.wakeups.clone(), waker.clone());
-        tokio::spawn(async move {
-            loop {
-                net.awake(node).await;
-                if stopped.load(Ordering::SeqCst) {
-                    return;
-                }
-                wakeups.fetch_add(1, Ordering::Relaxed);
-                match activity.run(net.clock.now()) {
-                    Next::Done => return,
-                    Next::Wait => woken.0.notified().await,
-                    Next::At(at) => {
-                        tokio::select! {
-                            biased;
-                            () = woken.0.notified() => {}
-                            () = net.clock.sleep_until(at) => {}
-                        }
-                    }
-                }
-            }
-        });
-        waker
-    }
-
-    fn busy(&self) -> Vec<Busy> {
-        Vec::new()
-    }
-
-    fn wakeups(&self) -> u64 {
-        self.wakeups.load(Ordering::Relaxed)
-    }
-
-    fn stop(&self) {
-        self.stopped.store(true, Ordering::SeqCst);
-    }
-}
 
 /// A life of a node.
 pub struct Node {
@@ -157,7 +101,12 @@ impl Node {
             return None;
         };
         let stopped = Arc::new(AtomicBool::new(false));
-        let executor = RoomTasks { net: sim.net.clone(), node: index, stopped, wakeups: Arc::default() };
+        let net = sim.net.clone();
+        let awake: Awake = Arc::new(move || {
+            let net = net.clone();
+            Box::pin(async move { net.awake(index).await })
+        });
+        let executor = RoomTasks::new(sim.net.clock.clone(), awake, stopped);
         let (watching, gone) = (Arc::downgrade(sim), dead.clone());
         let watch = move |room: &RoomId| {
             if let Some(sim) = watching.upgrade().filter(|_| !gone.load(Ordering::SeqCst)) {

@@ -118,8 +118,9 @@ impl Shard {
             // Still this node's: as its former life left it, or taken by a call whose answer was lost (F5).
             Some((Some(holder), at)) if *holder == former.incarnation && *at >= former.term => Some(former.since),
             Some((Some(holder), _)) if holder == own => Some(former.since),
-            // The store forgot the former term: nobody can have had the shard after it, or the term would be higher (F11).
-            Some((_, at)) if *at < former.term => Some(former.since),
+            // The store forgot the former term: nobody can have had the shard after it, or the term would be higher (F11). Where it forgot even
+            // how the shard came here, and what its owner before had done, only that owner could say it again: what is stored counts.
+            Some((_, at)) if (former.since..former.term).contains(at) => Some(former.since),
             None => Some(former.since),
             _ => None,
         });

@@ -315,6 +315,19 @@ pub struct Batch {
     pub grants: Vec<(RoomId, Grant)>,
     /// Outbox positions applied to ledgers: trimmed.
     pub trimmed: Vec<u64>,
+    /// Decisions that were acknowledged before, said again after all of the above to a store that may have forgotten them.
+    pub again: Vec<Again>,
+}
+
+/// A decision that the store acknowledged once, and may have forgotten since (DESIGN, "What a store may forget"). It changes nothing where one
+/// of its items is known as done: they were one commit. Otherwise its items are done now, pending or not, and its grants are in the outbox.
+/// Without items it cannot be told whether the store has it: its grants are there again, and the ledger knows their identities (H6).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Again {
+    /// Items that it completed.
+    pub completed: Vec<WorkId>,
+    /// Its grants.
+    pub grants: Vec<(RoomId, Grant)>,
 }
 
 impl Batch {

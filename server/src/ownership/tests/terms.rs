@@ -142,11 +142,25 @@ fn reads_lower(holder: Option<&str>) -> (State, Vec<Effect>) {
 }
 
 #[test]
-fn an_owner_that_the_store_forgot_goes_on_from_memory_when_the_claim_is_free() {
+fn an_owner_of_which_the_store_forgot_the_last_term_goes_on_from_memory_when_the_claim_is_free() {
+    let mut state = owning();
+    term_seen(&mut state, 50);
+    state.step(seconds(1), granted("a#1", seen(Some("a#1"), 10), 51));
+    state.step(seconds(1), Event::Fenced { shard: ShardId(0), term: Term(51) });
+    state.step(seconds(1), claims(vec![claim(0, None, 20)]));
+    let effects = state.step(seconds(1), claims(vec![claim(0, None, 20)]));
+    assert_eq!((acquires(&effects), floors(&effects)), (vec![seen(None, 20)], vec![Term(51)]));
+    state.step(seconds(1), granted("a#1", seen(None, 20), 60));
+    assert_eq!(held(&state), Some(Holding { term: Term(60), continues: Some(Term(10)), package: None }));
+}
+
+#[test]
+fn h6_an_owner_to_which_the_store_forgot_that_the_shard_came_begins_with_what_is_stored() {
+    // What the owner before it did after that, it has in its worlds and cannot say again.
     let (mut state, effects) = reads_lower(None);
     assert_eq!((acquires(&effects), floors(&effects)), (vec![seen(None, 4)], vec![Term(10)]));
     state.step(seconds(1), granted("a#1", seen(None, 4), 30));
-    assert_eq!(held(&state), Some(Holding { term: Term(30), continues: Some(Term(10)), package: None }));
+    assert_eq!(held(&state), Some(Holding { term: Term(30), continues: None, package: None }));
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod giving;
 mod hands;
 mod inbox;
 mod items;
+mod lately;
 mod link;
 mod loading;
 mod names;

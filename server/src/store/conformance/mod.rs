@@ -125,6 +125,7 @@ pub const CHECKS: &[Check] = checks![
     work::what_is_owed_to_players_outlives_its_room,
     work::an_identity_is_scheduled_once,
     work::a_completed_identity_never_comes_back,
+    work::a_decision_said_again_is_carried_out_where_it_is_not_known,
     work::a_completion_is_one_step_with_grants_and_next_occurrence,
     work::a_failed_item_waits_and_counts,
     work::a_parked_item_waits_for_a_retry,

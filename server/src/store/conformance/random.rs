@@ -9,7 +9,7 @@ use tenure_shared::{IncarnationId, PlayerId, RoomId, ShardId, Term, Tick};
 use crate::{
     runtime::{Rng, Wall},
     store::{
-        Batch, BoxFuture, Cap, Checkpoint, Claim, Command, Error, Fence, Grant, GrantId, Key, MemberInfo, Reply,
+        Again, Batch, BoxFuture, Cap, Checkpoint, Claim, Command, Error, Fence, Grant, GrantId, Key, MemberInfo, Reply,
         RoomSummary, Session, Store, WorkId, WorkItem, model::AGREED_SHARDS,
     },
 };
@@ -154,6 +154,10 @@ impl Known {
         if on(7) {
             batch.grants.push((room.clone(), self.grant(n, 0, 1, false)));
             batch.trimmed.push(u64::from(n));
+        }
+        if on(8) && !on(2) {
+            let grants = vec![(room.clone(), self.grant(next, 0, 2, false))];
+            batch.again.push(Again { completed: vec![id(n), id(next)], grants });
         }
         batch
     }

@@ -9,7 +9,8 @@ use super::{Outcome, SHARDS, Subject, checkpoint, commit, equal, grant, item, ok
 use crate::{
     runtime::Wall,
     store::{
-        Batch, Command, Fence, Ignored, OWED_CHARGE, REFUSED_GRANT, Reply, Store, WorkId, WorkItem, model::limits,
+        Again, Batch, Command, Fence, Ignored, OWED_CHARGE, REFUSED_GRANT, Reply, Store, WorkId, WorkItem,
+        model::limits,
     },
 };
 
@@ -189,6 +190,40 @@ pub(super) async fn a_completed_identity_never_comes_back(subject: Subject) -> O
     commit(store, &fence, 5, Batch { deleted: vec![room.clone()], ..Batch::default() }).await?;
     commit(store, &fence, 6, schedules(vec![item(&room, "k", Wall(9))])).await?;
     equal("nothing pending", ok("work", store.work(SHARD, None, 10).await)?, vec![])
+}
+
+pub(super) async fn a_decision_said_again_is_carried_out_where_it_is_not_known(subject: Subject) -> Outcome {
+    // H6: a store that fell back to an older state is told what it had acknowledged.
+    let store = &subject.store;
+    let fence = owner(store, "a#1", 1).await?;
+    let room = room(1, "r")?;
+    let items = ["known", "pending", "other"].map(|key| item(&room, key, Wall(5)));
+    commit(store, &fence, 1, schedules(items.to_vec())).await?;
+    commit(store, &fence, 2, Batch { completed: vec![work_id(&room, "known")], ..Batch::default() }).await?;
+    let paid = |id: &str| Ok::<_, String>((room.clone(), grant(id, "p", &[("gold", 5)])?));
+    let said = |keys: &[&str], id: &str| {
+        let completed = keys.iter().map(|key| work_id(&room, key)).collect();
+        Ok::<_, String>(Again { completed, grants: vec![paid(id)?] })
+    };
+    let again = vec![said(&["known", "absent"], "g1")?, said(&["pending", "forgotten"], "g2")?, said(&[], "g3")?];
+    let grants = vec![paid("g4")?];
+    let told = Batch { again: again.clone(), grants, ..Batch::default() };
+    equal("the position of what is new", commit(store, &fence, 3, told).await?, vec![1])?;
+    equal("what is left", only(store).await?.id, work_id(&room, "other"))?;
+    let outbox = ok("outbox", store.outbox(SHARD, 0, 10).await)?;
+    let ids: Vec<_> = outbox.iter().map(|entry| &*entry.grant.id.0).collect();
+    equal("not of the known one", ids, vec!["g4", "g2", "g3"])?;
+    let done = || async { Ok::<_, String>(ok("completed", store.completed(SHARD, 10).await)?.len()) };
+    equal("each once", done().await?, 3)?;
+    // Said once more, nothing happens but to what has no item: of that the ledger knows.
+    commit(store, &fence, 4, Batch { again: again[..2].to_vec(), ..Batch::default() }).await?;
+    equal("each once", done().await?, 3)?;
+    equal("once", ok("outbox", store.outbox(SHARD, 0, 10).await)?.len(), 3)?;
+    let twice = vec![again[1].clone(), again[1].clone()];
+    refused("twice", "Invalid", store.commit(&fence, SHARDS, 5, Batch { again: twice, ..Batch::default() }).await)?;
+    let late = schedules(vec![item(&room, "forgotten", Wall(9))]);
+    let vain = ignored(store, &fence, 5, late).await?;
+    equal("done for ever", vain, vec![Ignored { id: work_id(&room, "forgotten"), parked: false }])
 }
 
 pub(super) async fn a_completion_is_one_step_with_grants_and_next_occurrence(subject: Subject) -> Outcome {

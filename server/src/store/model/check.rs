@@ -12,19 +12,33 @@ use crate::store::{Batch, Cap, Checkpoint, Error, Fence, Grant, WorkId, WorkItem
 
 /// Checks the whole batch for the shard of the fence.
 pub(super) fn batch(rules: &Rules, fence: &Fence, shard: ShardId, shards: u32, batch: &Batch) -> Result<(), Error> {
-    let Batch { checkpoints, deleted, scheduled, completed, advanced, failed, parked, cancelled, grants, trimmed } =
-        batch;
+    let Batch {
+        checkpoints,
+        deleted,
+        scheduled,
+        completed,
+        advanced,
+        failed,
+        parked,
+        cancelled,
+        grants,
+        trimmed,
+        again,
+    } = batch;
     at_most("rooms of a batch", checkpoints.len() + deleted.len(), limits::BATCH_ROOMS, "rooms")?;
     let items = scheduled.len() + completed.len() + advanced.len() + failed.len() + parked.len() + cancelled.len();
+    let items = items + again.iter().map(|decision| decision.completed.len()).sum::<usize>();
     at_most("work of a batch", items, limits::BATCH_ITEMS, "items")?;
-    at_most("grants of a batch", grants.len(), limits::BATCH_GRANTS, "grants")?;
+    let said = || again.iter().flat_map(|decision| &decision.grants);
+    at_most("grants of a batch", grants.len() + said().count(), limits::BATCH_GRANTS, "grants")?;
     at_most("trimmed by a batch", trimmed.len(), limits::BATCH_TRIMMED, "positions")?;
 
     let ids = completed.iter().chain(cancelled).chain(scheduled.iter().map(|item| &item.id));
     let ids = ids.chain(advanced.iter().map(|(id, _)| id));
     let ids = ids.chain(failed.iter().map(|(id, _)| id)).chain(parked.iter().map(|(id, _)| id));
+    let ids = ids.chain(again.iter().flat_map(|decision| &decision.completed));
     let rooms = checkpoints.iter().map(|checkpoint| &checkpoint.summary.room).chain(deleted);
-    let rooms = rooms.chain(ids.clone().map(|id| &id.room)).chain(grants.iter().map(|(room, _)| room));
+    let rooms = rooms.chain(ids.clone().map(|id| &id.room)).chain(grants.iter().chain(said()).map(|(room, _)| room));
     for room in rooms {
         let is = room.shard(shards);
         if is != shard {
@@ -60,10 +74,10 @@ pub(super) fn batch(rules: &Rules, fence: &Fence, shard: ShardId, shards: u32, b
     for (id, payload) in advanced {
         at_most(&format!("payload of {} {}", id.job, id.key), payload.len(), limits::WORK_PAYLOAD_BYTES, "bytes")?;
     }
-    once("completed", completed.iter())?;
+    once("completed", completed.iter().chain(again.iter().flat_map(|decision| &decision.completed)))?;
     once("failed", failed.iter().map(|(id, _)| id))?;
     once("scheduled", scheduled.iter().map(|item| &item.id))?;
-    grants.iter().try_for_each(|(_, one)| grant(one))
+    grants.iter().chain(said()).try_for_each(|(_, one)| grant(one))
 }
 
 fn once<'a>(what: &str, ids: impl Iterator<Item = &'a WorkId>) -> Result<(), Error> {

@@ -40,8 +40,19 @@ pub(super) fn commit(
     }
     check::batch(step.rules, fence, shard, shards, &batch)?;
 
-    let Batch { checkpoints, deleted, scheduled, completed, advanced, failed, parked, cancelled, grants, trimmed } =
-        batch;
+    let Batch {
+        checkpoints,
+        deleted,
+        scheduled,
+        completed,
+        advanced,
+        failed,
+        parked,
+        cancelled,
+        grants,
+        trimmed,
+        again,
+    } = batch;
     for checkpoint in &checkpoints {
         store(step, shard, checkpoint)?;
     }
@@ -52,6 +63,7 @@ pub(super) fn commit(
     works.fail(failed)?;
     works.park(parked)?;
     works.complete(completed, &mut row)?;
+    let forgotten = works.again(again, &mut row)?;
     for room in &deleted {
         works.delete_room(room)?;
     }
@@ -61,6 +73,7 @@ pub(super) fn commit(
     }
     trim(step, shard, &mut row, &trimmed)?;
     row.positions = append(step, shard, &mut row, grants)?;
+    append(step, shard, &mut row, forgotten)?;
     row.number = number;
     step.put(&key, &row)?;
     Ok(Reply::Committed { positions: row.positions, ignored })

@@ -147,18 +147,30 @@ fn apply(grant: &Grant) -> Needs {
 fn commit(fence: &Fence, batch: &Batch) -> Needs {
     let mut needs = Needs::keys([keys::claim(fence.key()), keys::agreed(AGREED_SHARDS)]);
     let Some(shard) = fence.key().as_shard() else { return needs };
-    let Batch { checkpoints, deleted, scheduled, completed, advanced, failed, parked, cancelled, grants: _, trimmed } =
-        batch;
+    let Batch {
+        checkpoints,
+        deleted,
+        scheduled,
+        completed,
+        advanced,
+        failed,
+        parked,
+        cancelled,
+        grants: _,
+        trimmed,
+        again,
+    } = batch;
     let all = &mut needs.keys;
     all.push(keys::shard(shard));
     all.extend(checkpoints.iter().map(|checkpoint| keys::shard_room(shard, &checkpoint.summary.room)));
     let scheduled = || scheduled.iter().map(|item| &item.id);
     let changed = advanced.iter().map(|(id, _)| id).chain(failed.iter().map(|(id, _)| id));
     let changed = changed.chain(parked.iter().map(|(id, _)| id));
-    let counted = || cancelled.iter().chain(completed).chain(scheduled());
+    let again = || again.iter().flat_map(|decision| &decision.completed);
+    let counted = || cancelled.iter().chain(completed).chain(scheduled()).chain(again());
     all.extend(counted().chain(changed).map(|id: &WorkId| keys::item(shard, id)));
     all.extend(counted().map(|id| keys::item_count(shard, &id.room)));
-    all.extend(scheduled().map(|id| keys::done(shard, id)));
+    all.extend(scheduled().chain(again()).map(|id| keys::done(shard, id)));
     all.extend(trimmed.iter().map(|position| keys::outbox_entry(shard, *position)));
     all.sort_unstable();
     all.dedup();

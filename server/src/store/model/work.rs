@@ -8,11 +8,11 @@ use tenure_shared::{RoomId, ShardId, Term};
 use super::{Step, claims, commit, keys, limits, rows::ShardRow};
 use crate::{
     runtime::Wall,
-    store::{CompletedWork, Error, Fence, Ignored, Reply, WorkId, WorkItem, is_owed, model::Kv as _},
+    store::{Again, CompletedWork, Error, Fence, Grant, Ignored, Reply, WorkId, WorkItem, is_owed, model::Kv as _},
 };
 
-/// The work parts of one commit. They are carried out in a fixed order: cancelled, scheduled, advanced, failed, parked, completed; so an
-/// item that one batch both cancels and schedules is there afterwards, as newly scheduled.
+/// The work parts of one commit. They are carried out in a fixed order: cancelled, scheduled, advanced, failed, parked, completed, said
+/// again; so an item that one batch both cancels and schedules is there afterwards, as newly scheduled.
 pub(super) struct Works<'s, 'a, 'b> {
     step: &'s mut Step<'a, 'b>,
     shard: ShardId,
@@ -123,18 +123,45 @@ impl<'s, 'a, 'b> Works<'s, 'a, 'b> {
                 None if self.cancelled.contains(&id) => {}
                 None => return Err(missing(&id)),
             }
-            let at = self.step.now;
-            self.step.put(&keys::done(self.shard, &id), &at)?;
-            self.step.put(&keys::done_time(self.shard, at, &id), &id)?;
-            row.completed += 1;
-            let line = CompletedWork { id, term: self.term, at };
-            self.step.put(&keys::completed(self.shard, row.completed), &line)?;
-            if row.completed > limits::COMPLETED {
-                self.step.kv.delete(&keys::completed(self.shard, row.completed - limits::COMPLETED))?;
-            }
+            self.note_done(id, row)?;
         }
         // Twice as fast as identities come in, so that trimming catches up.
         if count > 0 { self.forget(limits::TRIM.max(count * 2)) } else { Ok(()) }
+    }
+
+    /// Decisions said again: those that the store does not know are carried out. Gives their grants.
+    pub(super) fn again(&mut self, again: Vec<Again>, row: &mut ShardRow) -> Result<Vec<(RoomId, Grant)>, Error> {
+        let mut grants = Vec::new();
+        for decision in again {
+            let mut known = false;
+            for id in &decision.completed {
+                known |= self.step.kv.get(&keys::done(self.shard, id))?.is_some();
+            }
+            if known {
+                continue;
+            }
+            for id in decision.completed {
+                if let Some(item) = self.item(&id)? {
+                    self.remove(&item)?;
+                }
+                self.note_done(id, row)?;
+            }
+            grants.extend(decision.grants);
+        }
+        Ok(grants)
+    }
+
+    fn note_done(&mut self, id: WorkId, row: &mut ShardRow) -> Result<(), Error> {
+        let at = self.step.now;
+        self.step.put(&keys::done(self.shard, &id), &at)?;
+        self.step.put(&keys::done_time(self.shard, at, &id), &id)?;
+        row.completed += 1;
+        let line = CompletedWork { id, term: self.term, at };
+        self.step.put(&keys::completed(self.shard, row.completed), &line)?;
+        if row.completed > limits::COMPLETED {
+            self.step.kv.delete(&keys::completed(self.shard, row.completed - limits::COMPLETED))?;
+        }
+        Ok(())
     }
 
     /// Forgets identities past their retention, at most `limit`.

@@ -1,6 +1,6 @@
 //! From a tick's effects to a commit, and what an acknowledged commit means for the room.
 
-use std::sync::atomic::Ordering;
+use std::{collections::HashSet, sync::atomic::Ordering};
 
 use tenure_shared::RoomId;
 
@@ -9,6 +9,7 @@ use super::{
         config::{LONGEST_RETRY, MISSED_LINES, backoff},
         inbox::{Durable, Saved},
         items::{in_vain, is_refused_charge, too_many},
+        lately::Said,
         names,
         shard::pending::Request,
     },
@@ -18,7 +19,7 @@ use super::{
 use crate::{
     room::world::{Effects, MissedGrants},
     runtime::{Mono, tasks::Kind},
-    store::{Checkpoint, Command, Error, Ignored, Reply, WorkId},
+    store::{Checkpoint, Command, Error, GrantId, Ignored, Reply, WorkId},
 };
 
 impl Actor {
@@ -48,15 +49,17 @@ impl Actor {
         for (id, reason) in failed {
             self.failed(id, &reason, &mut request);
         }
+        let mut told = Vec::new();
         for id in &delivered {
             // A charge for which there is no place stays in the outbox, and comes again when the room is loaded anew.
             let kept = is_refused_charge(&refused, id);
             if let Some((position, _)) = self.results.get(id).filter(|_| !kept) {
                 request.trimmed.push(*position);
+                told.push(id.clone());
             }
         }
         self.grants_out += request.grants.len();
-        self.send(request, checkpoint, now);
+        self.send(request, told, checkpoint, now);
     }
 
     /// A handler failed: again later, or parked after too many attempts; a schedule goes on with its next occurrence.
@@ -84,12 +87,13 @@ impl Actor {
             None => Err("the room has no world".to_owned()),
         });
         match checkpoint {
-            Ok(checkpoint) => self.send(request, checkpoint, now),
+            Ok(checkpoint) => self.send(request, Vec::new(), checkpoint, now),
             Err(reason) => self.fault(&reason, now),
         }
     }
 
-    fn send(&mut self, request: Request, checkpoint: Checkpoint, now: Mono) {
+    /// `told`: grants whose delivery the request carries.
+    fn send(&mut self, request: Request, told: Vec<GrantId>, checkpoint: Checkpoint, now: Mono) {
         let (size, limit) = (checkpoint.body.len(), self.host.config.world.max_checkpoint);
         names::checkpoint(self.kind.name(), size);
         self.warn_of_size(size, limit);
@@ -99,7 +103,7 @@ impl Actor {
         }
         self.cancelling.extend(request.cancelled.iter().cloned());
         self.stored_as(Saved::of(&checkpoint));
-        self.submit(Request { checkpoint: Some(checkpoint), ..request });
+        self.submit(Request { checkpoint: Some(checkpoint), ..request }, told);
     }
 
     /// Its newest checkpoint, stored or about to be.
@@ -124,9 +128,12 @@ impl Actor {
     }
 
     /// Hands a request over. When it is not taken, the refusal of an earlier one is on its way: it ends this world.
-    pub(super) fn submit(&mut self, request: Request) {
+    /// `told`: grants whose delivery it carries.
+    pub(super) fn submit(&mut self, request: Request, told: Vec<GrantId>) {
+        let said = Said::of(&request, told, self.host.clock.now());
         if self.shard.commit(&self.handle.room, request) {
             self.unacked += 1;
+            self.lately.sent(said);
         }
     }
 
@@ -135,6 +142,7 @@ impl Actor {
         if self.phase != Phase::Running || self.saving || now < self.next_checkpoint {
             return;
         }
+        self.lately.forget_old(now);
         let every = self.host.config.checkpoint_every;
         while self.next_checkpoint <= now {
             self.next_checkpoint = self.next_checkpoint.plus(every.max(std::time::Duration::from_millis(1)));
@@ -146,9 +154,9 @@ impl Actor {
     }
 
     /// The room goes on from memory, perhaps on a store that fell back to an older state, or was emptied: it is told what the room has and
-    /// waits for. An item that it still has, or that was done, stays as it is (H6).
+    /// waits for, and what it decided lately. An item that it still has, or that was done, stays as it is (H6).
     pub(super) fn continued(&mut self, now: Mono) {
-        if self.phase != Phase::Running {
+        if !matches!(self.phase, Phase::Running | Phase::Saving) {
             return;
         }
         let waiting = self.occurrences.waiting(&self.book, &self.handle.room);
@@ -160,7 +168,13 @@ impl Actor {
             }
         }
         scheduled.extend(self.work.values().filter(|item| !self.cancelling.contains(&item.id)).cloned());
-        self.commit(Request { scheduled, ..Request::default() }, true, now);
+        let mut request = {
+            let waits: HashSet<&WorkId> = scheduled.iter().map(|item| &item.id).collect();
+            let known = |id: &WorkId| waits.contains(id) || self.work.contains_key(id);
+            self.lately.again(known, |id| self.results.contains_key(id))
+        };
+        request.scheduled.append(&mut scheduled);
+        self.commit(request, self.phase == Phase::Running, now);
     }
 
     /// Spread over the period, so that a thousand rooms do not save in the same moment.
@@ -172,6 +186,7 @@ impl Actor {
 
     pub(super) fn on_committed(&mut self, durable: &Durable, now: Mono) {
         self.unacked = self.unacked.saturating_sub(durable.merged);
+        self.lately.acknowledged(durable.merged);
         self.saving = false;
         for id in &durable.items {
             self.work.remove(id);
@@ -216,6 +231,7 @@ impl Actor {
     pub(super) fn on_refused(&mut self, error: &Error, merged: usize, now: Mono) {
         self.shard.resume(&self.handle.room);
         self.unacked = self.unacked.saturating_sub(merged);
+        self.lately.refused(merged);
         self.saving = false;
         tracing::error!(room = %self.handle.room, %error, "the store refused a commit of a room");
         match (self.phase, error) {

@@ -90,7 +90,7 @@ impl Actor {
         self.cancel_tasks();
         self.host.unlist(&self.handle.room);
         self.set_phase(Phase::Deleting);
-        self.submit(Request { delete: true, ..Request::default() });
+        self.submit(Request { delete: true, ..Request::default() }, Vec::new());
     }
 
     /// The room is deleted. Who came meanwhile begins anew: it finds no room, or makes a new one.

@@ -164,6 +164,7 @@ impl Actor {
 
     /// Destructors of game values may panic too.
     pub(super) fn drop_world(&mut self) {
+        self.lately.clear();
         let Some(world) = self.world.take() else { return };
         self.reached = world.reached();
         if catch_unwind(AssertUnwindSafe(|| drop(world))).is_err() {

@@ -37,6 +37,7 @@ use super::{
     executor::{Activity, Next},
     inbox::{Event, RoomHandle, Saved, Stage, Wish},
     items::Items,
+    lately::Lately,
     loading::{self, Loaded},
     names::TickMeters,
     pacing::Pacer,
@@ -126,6 +127,9 @@ pub(super) struct Actor {
     results: BTreeMap<GrantId, (u64, GrantResult)>,
     fresh: Vec<GrantResult>,
     grants_out: usize,
+    // What the store acknowledged lately, and whether it is known to have forgotten some of it.
+    lately: Lately,
+    forgotten: bool,
     // The game wants the room to end: it does when what it charges and grants is told.
     ending: bool,
     balances: Vec<(PlayerId, Vec<(String, i64)>)>,
@@ -203,6 +207,8 @@ impl Actor {
             results: BTreeMap::new(),
             fresh: Vec::new(),
             grants_out: 0,
+            lately: Lately::default(),
+            forgotten: false,
             ending: false,
             balances: Vec::new(),
             balances_wanted: VecDeque::new(),
@@ -265,6 +271,13 @@ impl Actor {
             // The commit that takes it back is still on its way.
             return;
         }
+        if self.lately.did(&work.item.id) {
+            self.forgotten = true;
+            return;
+        }
+        if let Some(page) = self.paged.get(&work.item.id) {
+            work.item.payload = page.clone();
+        }
         // Handed over again after a fault: it is in hand already.
         if self.work.insert(work.item.id.clone(), work.item.clone()).is_none() {
             work.reward = self.reward_of(&work.item.id);
@@ -273,6 +286,11 @@ impl Actor {
     }
 
     fn on_granted(&mut self, position: u64, result: GrantResult) {
+        let answered = self.results.get(&result.grant.id).is_some_and(|(other, _)| *other != position);
+        if answered || self.lately.was_told(&result.grant.id) {
+            // It was said again to a store that had it, or the store forgot that it was told.
+            return self.shard.trim(&self.handle.room, position);
+        }
         if self.results.insert(result.grant.id.clone(), (position, result.clone())).is_none() {
             self.fresh.push(result);
         }
@@ -344,6 +362,10 @@ impl Activity for Actor {
                 && let Some(event) = self.handle.next_event()
             {
                 self.on_event(event, now);
+            }
+            if std::mem::take(&mut self.forgotten) {
+                tracing::warn!(room = %self.handle.room, "the store handed out work that it had acknowledged as done: it is told again");
+                self.continued(now);
             }
             match self.phase {
                 Phase::Opening => self.open(now),

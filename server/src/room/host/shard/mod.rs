@@ -152,7 +152,7 @@ impl Shard {
     }
 
     /// A position that nobody waits for.
-    fn trim(&self, room: &RoomId, position: u64) {
+    pub(super) fn trim(&self, room: &RoomId, position: u64) {
         if !self.is_lost() {
             self.pending.lock().trim(room.clone(), position);
             self.notify.notify_one();

@@ -94,7 +94,9 @@ impl Near {
         if request.delete {
             self.forget_room(room);
         }
-        for id in request.completed.iter().chain(&request.cancelled).chain(request.parked.iter().map(|(id, _)| id)) {
+        let again = request.again.iter().flat_map(|decided| &decided.completed);
+        let parked = request.parked.iter().map(|(id, _)| id);
+        for id in request.completed.iter().chain(again).chain(&request.cancelled).chain(parked) {
             self.remove(id);
         }
         for (id, at) in &request.failed {

@@ -7,12 +7,19 @@ use tenure_shared::RoomId;
 
 use crate::{
     runtime::Wall,
-    store::{Batch, Checkpoint, Grant, WorkId, WorkItem},
+    store::{Again, Batch, Checkpoint, Grant, WorkId, WorkItem},
 };
 
 /// Most effects (items and grants) in one commit: a commit is one step of the store, and no heartbeat may wait behind it.
 /// A single request larger than this still goes alone.
 pub(in crate::room::host) const COMMIT_EFFECTS: usize = 2_000;
+
+/// Items done and grants decided in one step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::room::host) struct Decided {
+    pub(in crate::room::host) completed: Vec<WorkId>,
+    pub(in crate::room::host) grants: Vec<Grant>,
+}
 
 /// What one room wants to be durable, in one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +44,8 @@ pub(in crate::room::host) struct Request {
     pub(in crate::room::host) grants: Vec<Grant>,
     /// Outbox positions that the room has taken note of.
     pub(in crate::room::host) trimmed: Vec<u64>,
+    /// What was decided lately and may be forgotten since.
+    pub(in crate::room::host) again: Vec<Decided>,
     /// How many requests the room waits for in this one (1 when the room makes it; 0 when the shard makes it).
     pub(in crate::room::host) merged: usize,
 }
@@ -51,6 +60,7 @@ impl Request {
             .chain(self.failed.iter().map(|(id, _)| id))
             .chain(self.parked.iter().map(|(id, _)| id))
             .chain(&self.cancelled)
+            .chain(self.again.iter().flat_map(|decided| &decided.completed))
     }
 
     /// Items that leave the room's hands with this request.
@@ -58,8 +68,9 @@ impl Request {
         self.touches().skip(self.scheduled.len())
     }
 
-    fn effects(&self) -> usize {
-        self.touches().count() + self.grants.len() + self.trimmed.len()
+    pub(in crate::room::host) fn effects(&self) -> usize {
+        let again: usize = self.again.iter().map(|decided| decided.grants.len()).sum();
+        self.touches().count() + self.grants.len() + again + self.trimmed.len()
     }
 
     fn bytes(&self) -> usize {
@@ -84,6 +95,7 @@ impl Request {
         self.cancelled.extend(later.cancelled);
         self.grants.extend(later.grants);
         self.trimmed.extend(later.trimmed);
+        self.again.extend(later.again);
         self.merged += later.merged;
         Ok(())
     }
@@ -236,6 +248,10 @@ pub(in crate::room::host) fn batch(requests: &[(RoomId, Request)]) -> Batch {
         batch.cancelled.extend(request.cancelled.iter().cloned());
         batch.grants.extend(request.grants.iter().map(|grant| (room.clone(), grant.clone())));
         batch.trimmed.extend(&request.trimmed);
+        batch.again.extend(request.again.iter().map(|decided| {
+            let grants = decided.grants.iter().map(|grant| (room.clone(), grant.clone())).collect();
+            Again { completed: decided.completed.clone(), grants }
+        }));
     }
     batch
 }

@@ -234,6 +234,10 @@ impl Writer {
     pub(super) fn acknowledge(&mut self, requests: Requests, positions: &[u64], ignored: &[Ignored]) {
         let rooms = requests.iter().flat_map(|(room, request)| request.grants.iter().map(|_| room.clone()));
         self.shard.outbox.committed(rooms.zip(positions.iter().copied()));
+        if requests.iter().any(|(_, request)| !request.again.is_empty()) {
+            // Nobody was told where its grants are.
+            self.shard.outbox.restart();
+        }
         for (room, request) in requests {
             self.near.settle(&room, &request);
             self.shard.outbox.trimmed(&request.trimmed);

@@ -171,10 +171,7 @@ async fn visit(shared: &Shared, number: u64, manner: Manner) {
     let known = if manner == Manner::Go { held(&shared.away).pop_front() } else { None };
     let mut visit = Visit { shared, token: known, socket: None, room: None };
     let ended = visit.run(number, manner, &mut rng).await;
-    if let Some(room) = &visit.room {
-        shared.seated.fetch_sub(1, Ordering::Relaxed);
-        shared.seen.left(room);
-    }
+    visit.goes();
     match ended {
         Ok(()) | Err(End::Refused) => {}
         Err(End::Unanswered) => shared.seen.unanswered(),
@@ -257,10 +254,20 @@ impl Visit<'_> {
             self.socket = None;
             return Ok(());
         }
+        // Before the word of it: the seat is another's as soon as the room has heard it, and that may be told before its answer.
+        self.goes();
         self.send(&ClientMessage::Leave { id: 2 }).await?;
         let late = Instant::now() + ANSWER_TIME;
         while !matches!(self.hear(late).await?, Said::Left) {}
         Ok(())
+    }
+
+    /// The seat counts no more.
+    fn goes(&mut self) {
+        if let Some(room) = self.room.take() {
+            self.shared.seated.fetch_sub(1, Ordering::Relaxed);
+            self.shared.seen.left(&room);
+        }
     }
 
     /// Reads what the room says, and what else comes.

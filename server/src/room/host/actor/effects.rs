@@ -159,7 +159,8 @@ impl Actor {
                 item.payload = page.clone();
             }
         }
-        scheduled.extend(self.work.values().filter(|item| !self.cancelling.contains(&item.id)).cloned());
+        // What a tick has taken is in a request on its way, which brings its item itself: told behind it, the item would be as it was before.
+        scheduled.extend(self.due.iter().map(|work| work.item.clone()));
         self.commit(Request { scheduled, ..Request::default() }, true, now);
     }
 

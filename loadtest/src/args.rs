@@ -176,6 +176,9 @@ pub(crate) struct RunArgs {
     /// How often each of the store's faults happens (store-faults), or the owner dies at each of its points (rewards).
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub(crate) rounds: u32,
+    /// One death at a point and one change of the file, in place of all (rewards).
+    #[arg(long)]
+    pub(crate) few: bool,
     /// Seed of the bots' choices.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

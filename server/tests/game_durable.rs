@@ -12,6 +12,9 @@ use tenure::{
     test::{Fate, TestRoom, TestSeat},
 };
 
+#[path = "game_durable_parts/missed.rs"]
+mod missed;
+
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Log(Vec<String>);
 #[derive(Resource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -235,57 +238,6 @@ fn tasks_give_their_result_or_are_told_that_the_room_moved() {
     room.move_now();
     room.tick(2);
     assert_eq!(log(&room, ada).len(), 7, "told once");
-}
-
-/// H8: what a player was given while he was away is in his ledger; he is shown it when he is back, and shown it once.
-#[test]
-fn what_was_given_to_a_player_who_was_away_is_shown_when_he_is_back() {
-    let mut room = TestRoom::new("farm", game);
-    let (ada, bob) = (room.join("ada"), room.join("bob"));
-    room.tick(1);
-    let all = |room: &mut TestRoom, amount: i64| {
-        room.reward_for("unhooked", &[("gold", amount)], Audience::AllKnown);
-        room.tick(4);
-    };
-    let shown = |room: &mut TestRoom, seat: TestSeat| {
-        room.tick(4);
-        let amounts = room.granted(seat).into_iter().flat_map(|(_, given)| given);
-        amounts.map(|(_, amount)| amount).collect::<Vec<_>>()
-    };
-    all(&mut room, 1);
-    assert_eq!((shown(&mut room, ada), shown(&mut room, bob)), (vec![1], vec![1]));
-
-    // A lost socket, and back within the grace.
-    room.drop_socket(ada);
-    all(&mut room, 2);
-    room.reconnect(ada);
-    assert_eq!((shown(&mut room, ada), shown(&mut room, bob)), (vec![2], vec![2]));
-
-    // Left for good, while the room is lost in between.
-    room.leave(ada);
-    all(&mut room, 3);
-    room.advance(Duration::from_secs(60));
-    room.crash();
-    all(&mut room, 4);
-    let ada = room.join("ada");
-    assert_eq!(shown(&mut room, ada), [3, 4]);
-    all(&mut room, 5);
-    assert_eq!(shown(&mut room, ada), [5]);
-
-    // The answer comes when he has just gone.
-    room.fate(Fate::Unheard);
-    room.reward_for("unhooked", &[("gold", 6)], Audience::AllKnown);
-    room.tick(4);
-    room.leave(ada);
-    room.fate(Fate::Normal);
-    room.tick(4);
-    let ada = room.join("ada");
-    assert_eq!(shown(&mut room, ada), [6]);
-
-    // Another tab takes the seat: nothing was missed.
-    let other = room.join("ada");
-    assert_eq!((shown(&mut room, other), shown(&mut room, ada)), (vec![], vec![]));
-    assert_eq!((room.balance("ada", "gold"), room.balance("bob", "gold")), (21, 21));
 }
 
 #[test]

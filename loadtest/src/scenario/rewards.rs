@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use self::{
-    file::{File, Text},
+    file::{File, PERIOD, Text},
     judge::Judge,
     place::Place,
 };
@@ -36,9 +36,15 @@ mod judge;
 mod place;
 mod single;
 
-/// Where the owner dies, and when it comes there for which time.
-const POINTS: [(&str, u32); 4] =
-    [("work.committing", 40), ("work.committed", 40), ("grants.between", 100), ("grants.telling", 100)];
+/// Where the owner dies, and when it comes there for which time, if it has all rooms; and which file is read when it is back.
+const POINTS: [(&str, u32, Option<Text>); 4] = [
+    ("work.committing", 40, Some(Text::First)),
+    ("work.committed", 40, Some(Text::Wrong)),
+    ("grants.between", 100, Some(Text::Second)),
+    ("grants.telling", 100, None),
+];
+/// The same of a short run.
+const FEW: [(&str, u32, Option<Text>); 1] = [("work.committed", 40, Some(Text::Second))];
 /// Time to come to such a point, and how often it is tried.
 const REACH: Duration = Duration::from_secs(20);
 const TRIES: u32 = 3;
@@ -49,8 +55,10 @@ const TAKEN_OVER: Duration = Duration::from_millis(3_500);
 /// A bot that heard nothing for so long is waiting, and may wait so long.
 const SILENCE: Duration = Duration::from_secs(1);
 const HEARD_AGAIN: Duration = Duration::from_secs(20);
-/// How long the store is away.
+/// How long the store is away, longer than a lease; it goes within so long of an instant at which everything is due, while pages of
+/// occurrences are on their way to it.
 const AWAY: Duration = Duration::from_secs(3);
+const ON_ITS_WAY: Duration = Duration::from_millis(250);
 /// Rooms follow a new file within two seconds; one occurrence may be on its way.
 const FOLLOWED: Duration = Duration::from_secs(4);
 /// Time for everything that is pending to be cancelled or done, and from then to the last grant and the last word of the books.
@@ -107,6 +115,7 @@ struct Payday {
     judge: Judge,
     stayed_mute: u64,
     rounds: u32,
+    few: bool,
 }
 
 impl Payday {
@@ -121,6 +130,7 @@ impl Payday {
             judge: Judge::default(),
             stayed_mute: 0,
             rounds: args.rounds,
+            few: args.few,
         }
     }
 
@@ -129,24 +139,25 @@ impl Payday {
         self.judge.known_since = now_us();
         sleep(BETWEEN).await;
         self.kill(place).await?;
-        let rounds = self.rounds as usize;
-        for (nth, (point, times)) in POINTS.into_iter().cycle().take(POINTS.len() * rounds).enumerate() {
-            if self.points {
-                self.die_at(point, times, place).await?;
-            } else {
-                place.start(None).await?;
-                self.heard(counts).await;
-                self.kill(place).await?;
-            }
-            match nth {
-                0 => self.again(place, counts, Text::First).await?,
-                1 => self.again(place, counts, Text::Wrong).await?,
-                2 => self.again(place, counts, Text::Second).await?,
-                _ => {}
+        let (points, rounds): (&[_], _) = if self.few { (&FEW, 1) } else { (&POINTS, self.rounds) };
+        for round in 0..rounds {
+            for &(point, times, text) in points {
+                if self.points {
+                    self.die_at(point, times, place).await?;
+                } else {
+                    place.start(None).await?;
+                    self.heard(counts).await;
+                    self.kill(place).await?;
+                }
+                if let Some(text) = text.filter(|_| round == 0) {
+                    self.again(place, counts, text).await?;
+                }
             }
         }
         place.start(None).await?;
         self.heard(counts).await;
+        let due = PERIOD - now_us() % PERIOD;
+        sleep(Duration::from_micros(due) + ON_ITS_WAY.mul_f64(self.rng.random_range(0.0..1.0))).await;
         if place.restart_store(AWAY).await? {
             self.stores_restarted += 1;
             self.heard(counts).await;
@@ -181,6 +192,7 @@ impl Payday {
 
     /// SIGKILL when it comes to a point of its code.
     async fn die_at(&mut self, point: &'static str, times: u32, place: &mut Place<'_>) -> anyhow::Result<()> {
+        let times = (times / place.owners()).max(1);
         for _ in 0..TRIES {
             if !place.start(Some(format!("{point}=kill@{times}"))).await? || place.died(REACH).await? {
                 self.deaths.push(format!("at {point}"));
@@ -235,9 +247,10 @@ impl Payday {
     fn figures(&self) -> (String, Value) {
         let restarts = self.stores_restarted;
         let line = format!(
-            "{} deaths ({}), store restarted {restarts} times, file read again 4 times; {}",
+            "{} deaths ({}), store restarted {restarts} times, file read again {} times; {}",
             self.deaths.len(),
             self.deaths.join(", "),
+            self.judge.reads(),
             self.judge.line()
         );
         let more = json!({

@@ -34,5 +34,5 @@ pub use reward::{Audience, Recipient, Reward, RewardDue};
 pub(crate) use seat::{Net, NetIndex, SeatIndex};
 pub use seat::{OwnedBy, Seat};
 pub use task::{TaskEnd, TaskFuture, TaskResult, TaskValue};
-pub(crate) use values::{Change, Values, decode, encode, encode_named};
+pub(crate) use values::{Change, Values, decode, decode_both, encode, encode_named};
 pub use versions::{Unreadable, UnreadableName, Versions};

@@ -33,6 +33,16 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     T::deserialize(&mut reader).map_err(|e| e.to_string())
 }
 
+/// The same of two values, one behind the other; where there is no second one it is the default.
+pub(crate) fn decode_both<A: DeserializeOwned, B: DeserializeOwned + Default>(bytes: &[u8]) -> Result<(A, B), String> {
+    let mut rest = bytes;
+    let mut reader = rmp_serde::Deserializer::new(&mut rest);
+    reader.set_max_depth(OWN_DEPTH);
+    let first = A::deserialize(&mut reader).map_err(|e| e.to_string())?;
+    let second = if rest.is_empty() { B::default() } else { decode(rest)? };
+    Ok((first, second))
+}
+
 /// Reads exactly one value that a client wrote, its form checked first (H11).
 pub(crate) fn decode_client<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     msgpack::check(bytes, &Bounds::CLIENT).map_err(|e| e.to_string())?;

@@ -9,7 +9,7 @@ use std::{
 use bevy_ecs::prelude::*;
 use serde::{Deserialize, Serialize};
 use tenure::plugin::{
-    Charged, Granted, Join, Refuse, RoomBuilder, RoomKind, Seat, Stage, Work,
+    Charged, Granted, Join, Refuse, RewardDue, RoomBuilder, RoomKind, Seat, Stage, Work,
     params::{Due, Grants, Inbox, RoomControl, RoomInfo, Seats, Tick},
 };
 
@@ -31,6 +31,8 @@ pub struct Book {
     pub changed: u64,
     /// Times `Added<Seat>` was seen.
     pub seats: u64,
+    /// Occurrences of the schedule `paged` whose decision began, µs.
+    pub decided: Vec<u64>,
 }
 
 /// Something that must not look new after a restart (H12).
@@ -166,6 +168,12 @@ fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>, version:
         seen.backs.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
     });
     room.on_granted(|In(granted): In<Granted>, mut book: ResMut<Book>| book.granted.push(granted.id.to_string()));
+    room.reward("paged", |In(due): In<RewardDue>, mut book: ResMut<Book>| {
+        if due.first {
+            book.decided.push(due.scheduled_for.0);
+        }
+        due.recipients
+    });
     room.charge::<u64, _>("buy", |In(charged): In<Charged<u64>>, mut book: ResMut<Book>| {
         if charged.paid {
             book.bought += charged.purchase;

@@ -1,11 +1,14 @@
 //! Scheduled rewards: once each, over restarts and crashes, from the stored schedule and never from now.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
 
 use tenure::timers::RewardBook;
 use tenure_shared::PlayerId;
 
-use crate::harness::{SHARDS, World, room};
+use crate::{
+    harness::{Node, SHARDS, World, room},
+    lab::Say,
+};
 
 const BOOK: &str = r#"
 [[schedule]]
@@ -131,4 +134,70 @@ async fn a_reload_and_a_move_between_two_files_pay_each_occurrence_once() {
         assert!(!times.is_empty(), "{source}");
         assert_eq!(times.iter().collect::<BTreeSet<_>>().len(), times.len(), "{source}: none twice");
     }
+}
+
+const PAGED: &str = r#"
+[[schedule]]
+id = "paged"
+every = "1s"
+rooms = "lab/*/*"
+audience = "all-known"
+catch_up = "all"
+grant = { gold = 1 }
+"#;
+
+/// The store goes away at a commit that leaves an item for later, `stored` or not, and comes back when the lease has lapsed.
+fn go_down(world: &World, node: &Node, stored: bool) {
+    *world.weather.down_at_later.lock().unwrap() = Some(stored);
+    world.until("the lease lapses", || !node.holds(&room("a")));
+    world.weather.hold_commits.store(true, Ordering::SeqCst);
+    world.weather.down.store(false, Ordering::SeqCst);
+    // What the room says when it goes on is there before the store has the first word of it.
+    let stood = world.view(&room("a")).tick;
+    world.until("the room ticks again", || world.view(&room("a")).tick > stood + 3);
+    world.weather.hold_commits.store(false, Ordering::SeqCst);
+}
+
+/// H6: the store goes away while a first page is on its way to it, and the room goes on from memory. What it tells the store then must not
+/// begin the occurrence anew, whether that page was stored or not: the hook of the second first page did to the world what was done.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_occurrence_of_several_pages_begins_once_though_the_store_goes_away_behind_its_first() {
+    for stored in [false, true] {
+        let mut world = World::new().schedules(PAGED);
+        world.config.world.max_grants_per_step = 1;
+        let node = world.node().await;
+        let gateway = node.gateway();
+        for player in ["ann", "bob", "cem"] {
+            gateway.join(&room("a"), player);
+        }
+        let decided = || world.view(&room("a")).book.decided;
+        world.until("one was decided", || !decided().is_empty());
+        go_down(&world, &node, stored);
+        let gone = decided().len();
+        world.until("it goes on from memory", || decided().len() > gone + 1);
+        assert!(node.stop().await.is_clean());
+        let decided = decided();
+        let once: BTreeSet<_> = decided.iter().collect();
+        assert_eq!(once.len(), decided.len(), "begun twice (stored: {stored}): {decided:?}");
+    }
+}
+
+/// The same of work that failed: it is not told anew as it was before, without the attempt that is counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_that_was_on_its_way_when_the_store_went_away_still_counts() {
+    let mut world = World::new();
+    world.config.retry_delay = Duration::from_secs(3_600);
+    let node = world.node().await;
+    let gateway = node.gateway();
+    let ann = gateway.join(&room("a"), "ann");
+    world.outside.work_fails.store(1, Ordering::SeqCst);
+    gateway.say(&ann, 1, &Say::Later("crop".to_owned(), 200));
+    world.until("it is stored", || gateway.saved(ann.conn) == 1);
+    go_down(&world, &node, false);
+    gateway.say(&ann, 2, &Say::Keep(1));
+    world.until("it goes on from memory", || world.view(&room("a")).book.applied.contains_key("ann"));
+    assert!(node.stop().await.is_clean());
+    let items = world.store.work(room("a").shard(SHARDS), None, 100).await.unwrap();
+    let crops: Vec<_> = items.iter().filter(|item| &*item.id.job == "job").map(|item| item.attempt).collect();
+    assert_eq!((crops, world.view(&room("a")).book.done), (vec![1], Vec::new()));
 }

@@ -50,6 +50,9 @@ pub struct Weather {
     pub rooms_read: AtomicU64,
     /// Commits with a checkpoint of this room meet a broken row.
     pub broken: Mutex<Option<RoomId>>,
+    /// The next commit that leaves an item for later (another page of it, another attempt) is the last one: the store is down from then on;
+    /// whether it has that commit.
+    pub down_at_later: Mutex<Option<bool>>,
     /// Calls that are not about leases and claims.
     pub calls: AtomicU64,
 }
@@ -138,6 +141,15 @@ impl Backend for Stormy {
                     tokio::task::yield_now().await;
                 }
                 weather.commits.fetch_add(1, Ordering::SeqCst);
+                let later = !(batch.advanced.is_empty() && batch.failed.is_empty());
+                let last = later.then(|| weather.down_at_later.lock().expect("weather").take()).flatten();
+                if let Some(stored) = last {
+                    weather.down.store(true, Ordering::SeqCst);
+                    if stored {
+                        drop(self.inner.execute(command).await);
+                    }
+                    return fail("down");
+                }
                 if let Some(error) = weather.meets(&command) {
                     return Stamped { at: self.clock.wall(), reply: Err(error) };
                 }

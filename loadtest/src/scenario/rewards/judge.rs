@@ -58,6 +58,11 @@ impl Judge {
         self.read.push((text, at));
     }
 
+    /// How often the file was read again.
+    pub(super) fn reads(&self) -> usize {
+        self.read.len()
+    }
+
     fn read_at(&self, text: Text) -> u64 {
         self.read.iter().find(|(read, _)| *read == text).map_or(u64::MAX, |(_, at)| *at)
     }

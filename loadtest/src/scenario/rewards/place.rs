@@ -40,6 +40,14 @@ impl Place<'_> {
         }
     }
 
+    /// Among how many the rooms are spread.
+    pub(super) fn owners(&self) -> u32 {
+        match self {
+            Self::One(..) => 1,
+            Self::Cluster(cluster) => u32::try_from(cluster.nodes.len()).unwrap_or(u32::MAX).max(1),
+        }
+    }
+
     fn owner(&mut self) -> anyhow::Result<&mut Option<Running>> {
         match self {
             Self::One(_, running) => Ok(*running),

@@ -31,6 +31,10 @@ impl RoomWorld {
             self.back(entity);
             self.empty_since = None;
             self.balances_wanted.insert(member.player.clone());
+            // The world before had not shown him yet what he missed, when this one's state was stored.
+            if let Some(last) = self.known.last(&member.player).filter(|last| *last < self.wall) {
+                self.missed.back(&member.player, last);
+            }
             let (conn, seat, snapshot) = (member.conn, member.seat, self.snapshot(member.seat));
             let restored = RestoredMember { conn, seat, generation, owed, snapshot };
             let place = out.iter_mut().find_map(|(gateway, message)| match message {

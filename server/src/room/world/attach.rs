@@ -73,8 +73,8 @@ impl RoomWorld {
             self.seats.entry(id).and_modify(|seat| seat.tail.clear());
         }
         // Whoever takes the seat from another socket has missed nothing.
-        if let Some(last) = self.known.last(&attach.player).filter(|_| !self.is_linked(id)) {
-            self.missed.back(&attach.player, last);
+        if !self.is_linked(id) {
+            self.seat_is_back(id, attach);
         }
         self.known.touch(&attach.player, self.wall);
         self.balances_wanted.insert(attach.player.clone());

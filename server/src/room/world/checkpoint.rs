@@ -8,10 +8,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tenure_shared::{Generation, PlayerId, SeatId, Seq};
 
-use super::RoomWorld;
+use super::{RoomWorld, missed::Place};
 use crate::{
     plugin::{
-        Net, NetIndex, OwnedBy, Seat, encode,
+        Net, NetIndex, OwnedBy, Seat, encode, encode_named,
         params::{Pending, ReplyBook, RngState, TaskQueue, TimerBook, TimerEntry},
     },
     runtime::Wall,
@@ -47,6 +47,19 @@ pub(super) struct Stored {
     pub(super) born: Wall,
     #[serde(default)]
     pub(super) forgotten: Vec<(u32, u32)>,
+}
+
+/// What comes behind the body, with the names of its fields: an older build reads neither what is behind its body nor, here, a name that it
+/// does not know. So this is the place for what is stored newly: a field more above would make the checkpoint unreadable for the build
+/// before, and a deploy could not be rolled back.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct More {
+    /// Hashes of grants that their players are to be shown, oldest first; where they were told already, if they were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) unshown: Vec<(u64, Option<Place>)>,
+    /// Of those that were shown lately.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) shown: Vec<(u64, Place)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -106,8 +119,9 @@ impl RoomWorld {
         self.known.forget(self.wall);
         self.remember_save(self.version);
         let stored = self.stored();
+        let more = self.missed.stored(self.sure());
         let mut body = Vec::new();
-        if let Err(e) = encode(&mut body, &stored) {
+        if let Err(e) = encode(&mut body, &stored).and_then(|()| encode_named(&mut body, &more)) {
             // Plain data: this cannot fail short of a fault in the encoder. An unreadable body would lose the room.
             self.error(format!("checkpoint: {e}"));
         }
@@ -223,5 +237,44 @@ impl RoomWorld {
         out.extend(self.carried.iter().cloned());
         out.sort_by(|a, b| a.0.cmp(&b.0));
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_shared::{Term, Tick};
+
+    use super::*;
+    use crate::plugin::{RoomBuilder, decode, decode_both};
+    use crate::room::test_room::TestRoom;
+
+    #[derive(Serialize)]
+    struct Later {
+        shown: Vec<(u64, Place)>,
+        something_new: Vec<String>,
+    }
+
+    #[test]
+    fn an_older_build_reads_past_what_is_new_and_a_newer_one_does_without() {
+        let mut game = TestRoom::new("lab", |room: &mut RoomBuilder| {
+            room.tick_rate(20);
+        });
+        let body = game.world().checkpoint(false).body;
+        // As a build reads it that knows of nothing behind it.
+        let stored: Stored = decode(&body).expect("readable");
+        let mut former = Vec::new();
+        encode(&mut former, &stored).expect("plain data");
+        assert!(body.starts_with(&former) && body.len() == former.len() + 1, "of nothing little is said");
+        // As that build writes it.
+        let (_, more): (Stored, More) = decode_both(&former).expect("readable");
+        assert!(more.unshown.is_empty() && more.shown.is_empty());
+        // Of a build that has more to say.
+        let shown = vec![(9, (SeatId(1), Term(2), Tick(3)))];
+        let later = Later { shown: shown.clone(), something_new: vec!["?".to_owned()] };
+        encode_named(&mut former, &later).expect("plain data");
+        let (_, more): (Stored, More) = decode_both(&former).expect("readable");
+        assert_eq!(more.shown, shown);
+        former.truncate(former.len() - 1);
+        assert!(decode_both::<Stored, More>(&former).is_err(), "damaged");
     }
 }

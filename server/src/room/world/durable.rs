@@ -50,7 +50,7 @@ impl RoomWorld {
         self.learn_balances(&grant.player, &balances);
         let granted = self.granted(&grant, &applied);
         let linked = self.seat_of(&grant.player).filter(|id| self.is_linked(*id));
-        let news = self.missed.answered(&grant.id, linked.is_some());
+        let news = self.answered(&grant, linked);
         if let (Outcome::Given(given), Some(seat)) = (&granted.outcome, linked.filter(|_| news)) {
             let told = wire::Granted {
                 source: grant.source.to_string(),

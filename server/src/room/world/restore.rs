@@ -13,12 +13,12 @@ use tenure_shared::{Generation, NetId, Term};
 use super::{
     Lost, Reached, RoomWorld, WorldError, WorldSettings,
     build::Start,
-    checkpoint::{Carried, FORMAT, Stored, StoredEntity, StoredSeat},
+    checkpoint::{Carried, FORMAT, More, Stored, StoredEntity, StoredSeat},
     seats::SeatState,
 };
 use crate::{
     plugin::{
-        Migrations, Net, NetIndex, OwnedBy, RoomKind, Seat, decode,
+        Migrations, Net, NetIndex, OwnedBy, RoomKind, Seat, decode_both,
         params::{ControlState, ReplyBook, TaskQueue, TimerBook},
     },
     store::Checkpoint,
@@ -57,7 +57,7 @@ impl RoomWorld {
         checkpoint: &Checkpoint,
         reached: Reached,
     ) -> Result<Self, WorldError> {
-        let stored: Stored = decode(&checkpoint.body).map_err(WorldError::Damaged)?;
+        let (stored, more): (Stored, More) = decode_both(&checkpoint.body).map_err(WorldError::Damaged)?;
         plausible(&stored)?;
         if stored.format != FORMAT {
             return Err(WorldError::Damaged(format!("format {}; this build reads {FORMAT}", stored.format)));
@@ -85,6 +85,7 @@ impl RoomWorld {
         let old = this.forgotten.len().saturating_sub(FORGOTTEN);
         this.forgotten.drain(..old);
         this.restore_books(&stored, checkpoint);
+        this.missed.restore(more);
         this.restore_entities(&stored.components, &stored.entities)?;
         this.restore_seats(&stored.seats)?;
         this.restore_resources(stored.resources)?;

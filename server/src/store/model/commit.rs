@@ -29,6 +29,9 @@ pub(super) fn commit(
         row.term = fence.term();
         row.number = 0;
         row.positions.clear();
+        // A position is never used twice, not even where the store forgot some of them: a trim of one that is gone must not hit another grant.
+        // Terms are microseconds and grow, and no shard appends so many grants.
+        row.last_position = row.last_position.max(fence.term().0);
     }
     if number == row.number && number > 0 {
         // Its answer was lost: the same answer, and nothing changes.

@@ -167,7 +167,8 @@ impl Actor {
                 item.payload = page.clone();
             }
         }
-        scheduled.extend(self.work.values().filter(|item| !self.cancelling.contains(&item.id)).cloned());
+        // What a tick has taken is in a request on its way, which brings its item itself: told behind it, the item would be as it was before.
+        scheduled.extend(self.due.iter().map(|work| work.item.clone()));
         let mut request = {
             let waits: HashSet<&WorkId> = scheduled.iter().map(|item| &item.id).collect();
             let known = |id: &WorkId| waits.contains(id) || self.work.contains_key(id);

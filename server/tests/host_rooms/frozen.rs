@@ -118,21 +118,22 @@ async fn rooms_that_are_made_saved_or_parked_are_waited_for_or_left_out() {
     let mut cem = Player::join(&world, &gateways, &of_shard[0], "cem", 1);
     cem.say(&gateways, Say::Boom);
     world.until("it is parked", || a.host.status().stages.contains_key("parked"));
-    // One is on its way to be dormant.
-    world.weather.hold_dormant.store(true, Ordering::SeqCst);
     let dan = Player::join(&world, &gateways, &of_shard[1], "dan", 2);
+    // One is being made.
+    world.weather.hold_commits.store(true, Ordering::SeqCst);
+    let before = world.weather.held.load(Ordering::SeqCst);
+    let conn = gateways[0].ask(&of_shard[2], "eve", Mode::Create);
+    world.until("it is being made", || world.weather.held.load(Ordering::SeqCst) > before);
+    // One is on its way to be dormant; its commit waits behind the other's.
     gateways[0].leave(&dan.socket, dan.socket.attached.generation, true);
     world.until("it is being saved", || a.host.status().stages.contains_key("saving"));
-    // One is being made; its commit waits behind the other's.
-    let conn = gateways[0].ask(&of_shard[2], "eve", Mode::Create);
-    world.until("it is being made", || a.host.status().stages.contains_key("loading"));
     let mut frozen = freeze(&a, &id);
     let late = world.clock.sleep(Duration::from_millis(100));
     tokio::select! {
         stored = frozen.stored() => panic!("not all of it is stored: {stored:?}"),
         () = late => {}
     }
-    world.weather.hold_dormant.store(false, Ordering::SeqCst);
+    world.weather.hold_commits.store(false, Ordering::SeqCst);
     let package = frozen.stored().await.expect("stored");
     assert!(gateways[0].answer(conn).is_ok(), "who made it has it");
     let packed: Vec<_> = package.rooms.iter().map(|packed| &packed.room).collect();
@@ -144,6 +145,39 @@ async fn rooms_that_are_made_saved_or_parked_are_waited_for_or_left_out() {
         world.until("ready", || b.host.status().shards.1 >= 3);
         b.host.status().stages.get("running") == Some(&2)
     });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h1_a_room_that_is_read_while_its_shard_is_given_away_begins_where_the_shard_is_then() {
+    for stays in [true, false] {
+        let world = world_without_checkpoints();
+        let (a, b, id) = pair(&world).await;
+        let gateways = vec![a.gateway(), b.gateway()];
+        world.weather.hold_loads.store(true, Ordering::SeqCst);
+        let conn = gateways[0].ask(&id, "eve", Mode::Create);
+        world.until("it is being read", || a.host.status().stages.contains_key("loading"));
+        let mut frozen = freeze(&a, &id);
+        let package = frozen.stored().await.expect("what is being read is not waited for");
+        assert_eq!(package.rooms, []);
+        let before = world.weather.commits.load(Ordering::SeqCst);
+        world.weather.hold_loads.store(false, Ordering::SeqCst);
+        let heard = world.clock.sleep(Duration::from_millis(500));
+        heard.await;
+        assert_eq!(world.weather.commits.load(Ordering::SeqCst), before, "it is not made here");
+        assert_eq!(a.host.status().stages.get("loading"), Some(&1));
+        if stays {
+            frozen.thaw();
+            assert!(matches!(answer(&gateways[0], conn, 1, 0), Answer::Attached(_)), "it is made now");
+            continue;
+        }
+        b.host.hands().prepare(id.shard(SHARDS), &package).await.expect("ready");
+        transfer(&a, &b, &id, &package, &mut frozen).await;
+        frozen.moved(None);
+        assert!(!matches!(answer(&gateways[0], conn, 1, 0), Answer::Attached(_)), "it is not here");
+        world.until("it is ready there", || b.host.status().shards.1 == 3);
+        let conn = gateways[1].ask(&id, "eve", Mode::Create);
+        assert!(gateways[1].answer(conn).is_ok(), "and nobody has made it before");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

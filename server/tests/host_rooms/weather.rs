@@ -22,14 +22,17 @@ pub struct Weather {
     pub commits: AtomicU64,
     /// Heartbeats fail: the lease lapses, and cannot be had anew, while everything else works.
     pub no_heartbeats: AtomicBool,
-    /// Commits wait until this is false.
+    /// Commits wait until this is false; and how many did.
     pub hold_commits: AtomicBool,
+    pub held: AtomicU64,
     /// No claim is given or released.
     pub no_gives: AtomicBool,
     /// So many transfers of claims are done and their answers lost.
     pub lose_transfers: AtomicU64,
     /// Last checkpoints before an unload wait until this is false.
     pub hold_dormant: AtomicBool,
+    /// Rooms' checkpoints are read, and the answers wait until this is false.
+    pub hold_loads: AtomicBool,
     /// The next commit with grants is refused, with this error.
     pub refuse: Mutex<Option<Error>>,
     /// Commits with grants find the outbox full.
@@ -137,6 +140,9 @@ impl Backend for Stormy {
                 while dormant && weather.hold_dormant.load(Ordering::SeqCst) {
                     tokio::task::yield_now().await;
                 }
+                if weather.hold_commits.load(Ordering::SeqCst) {
+                    weather.held.fetch_add(1, Ordering::SeqCst);
+                }
                 while weather.hold_commits.load(Ordering::SeqCst) {
                     tokio::task::yield_now().await;
                 }
@@ -161,8 +167,12 @@ impl Backend for Stormy {
                 Some(error) => Stamped { at: self.clock.wall(), reply: Err(error) },
                 None => {
                     let ledger = matches!(command, Command::Apply { .. });
+                    let load = matches!(command, Command::Load { .. });
                     let answer = self.inner.execute(command).await;
                     while ledger && weather.hold_ledger.load(Ordering::SeqCst) {
+                        tokio::task::yield_now().await;
+                    }
+                    while load && weather.hold_loads.load(Ordering::SeqCst) {
                         tokio::task::yield_now().await;
                     }
                     answer

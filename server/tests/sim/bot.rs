@@ -181,7 +181,8 @@ impl Bot {
     /// The seat cannot be resumed: the client joins anew. What it does not know to be saved may or may not have been applied.
     fn seat_is_over(&self, inner: &mut Inner) {
         self.net.log(&format!("{} has no seat, saved {} of {}", self.player, inner.life.saved, inner.life.last()));
-        (inner.seat, inner.resumes) = (None, 0);
+        // A join, not the socket's seat on its way to another owner.
+        (inner.seat, inner.resumes, inner.rejoin) = (None, 0, false);
         inner.ended.push(std::mem::take(&mut inner.life));
         self.later(inner);
     }

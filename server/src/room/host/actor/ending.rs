@@ -100,7 +100,7 @@ impl Actor {
         self.dispose_items.clear();
         if !self.end(self.stopping) {
             self.set_phase(Phase::Loading);
-            super::loading::start(&self.host, &self.handle);
+            super::super::loading::start(&self.host, &self.handle);
         }
     }
 

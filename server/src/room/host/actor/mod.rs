@@ -13,6 +13,7 @@ mod effects;
 mod ending;
 mod failing;
 mod follow;
+mod loaded;
 mod mail;
 mod opening;
 mod ticking;
@@ -38,7 +39,7 @@ use super::{
     inbox::{Event, RoomHandle, Saved, Stage, Wish},
     items::Items,
     lately::Lately,
-    loading::{self, Loaded},
+    loading::Loaded,
     names::TickMeters,
     pacing::Pacer,
     prepared::PreparedRoom,
@@ -130,6 +131,8 @@ pub(super) struct Actor {
     // What the store acknowledged lately, and whether it is known to have forgotten some of it.
     lately: Lately,
     forgotten: bool,
+    // The answer to its load, while its shard is being given away.
+    unread: Option<Result<Loaded, crate::store::Error>>,
     // The game wants the room to end: it does when what it charges and grants is told.
     ending: bool,
     balances: Vec<(PlayerId, Vec<(String, i64)>)>,
@@ -209,6 +212,7 @@ impl Actor {
             grants_out: 0,
             lately: Lately::default(),
             forgotten: false,
+            unread: None,
             ending: false,
             balances: Vec::new(),
             balances_wanted: VecDeque::new(),
@@ -235,7 +239,7 @@ impl Actor {
 
     fn on_event(&mut self, event: Event, now: Mono) {
         match event {
-            Event::Loaded(loaded) => self.on_loaded(loaded, now),
+            Event::Loaded(loaded) => self.unread = Some(loaded),
             Event::Committed(durable) => self.on_committed(&durable, now),
             Event::Refused { error, merged } => self.on_refused(&error, merged, now),
             Event::Work(work) => self.on_work(*work),
@@ -296,20 +300,6 @@ impl Actor {
         }
     }
 
-    fn on_loaded(&mut self, loaded: Result<Loaded, crate::store::Error>, now: Mono) {
-        if let Ok(loaded) = &loaded {
-            self.items.load(&loaded.items);
-        }
-        match (self.phase, loaded) {
-            (Phase::Loading, Ok(loaded)) => self.opened(loaded, now),
-            (Phase::Restoring, Ok(loaded)) => self.restored(loaded, now),
-            (Phase::Loading, Err(error)) => self.not_opened(&error),
-            (Phase::Restoring, Err(error)) if error.may_retry() => loading::start(&self.host, &self.handle),
-            (Phase::Restoring, Err(error)) => self.park(&format!("it cannot be read: {error}"), now),
-            _ => {}
-        }
-    }
-
     fn set_phase(&mut self, phase: Phase) {
         self.phase = phase;
         self.handle.set_stage(match phase {
@@ -367,6 +357,7 @@ impl Activity for Actor {
                 tracing::warn!(room = %self.handle.room, "the store handed out work that it had acknowledged as done: it is told again");
                 self.continued(now);
             }
+            self.take_loaded(now);
             match self.phase {
                 Phase::Opening => self.open(now),
                 Phase::Running => self.run_ticks(now),

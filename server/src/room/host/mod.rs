@@ -44,7 +44,7 @@ mod watchdog;
 use std::{collections::BTreeMap, io, sync::Arc};
 
 pub use bulletin::{Reports, RoomNews};
-pub use config::HostConfig;
+pub use config::{HostConfig, QUESTIONS};
 pub(in crate::room) use config::{LONGEST_RETRY, backoff};
 pub use executor::{Activity, Busy, Executor, Next, Wake};
 pub use frozen::Frozen;

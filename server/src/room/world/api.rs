@@ -102,6 +102,8 @@ pub enum WorldError {
 pub struct AttachRefused {
     /// For programs.
     pub code: ErrorCode,
+    /// The game's own word, with [`ErrorCode::Refused`].
+    pub word: Option<Box<str>>,
     /// For people.
     pub message: String,
     /// Milliseconds after which it may be tried again.

@@ -166,6 +166,8 @@ pub struct TickInput {
     pub due: Vec<DueWork>,
     /// What ledgers answered.
     pub results: Vec<GrantResult>,
+    /// How many more charges may wait as work for a build that hands them over.
+    pub owed_places: usize,
     /// Balances that were asked for by [`TickOutput::balances_wanted`].
     pub balances: Vec<(PlayerId, Vec<(String, i64)>)>,
     /// Ledgers that were asked for by [`TickOutput::missed_wanted`].

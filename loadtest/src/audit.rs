@@ -288,8 +288,8 @@ mod tests {
         let gift = Granted { scheduled_for: None, ..due(0, 5) };
         let of_source = |source: &str| Line { source: Some(source.to_owned()), ..line("gift/1") };
         let has = |lines: Vec<Line>| Ledger { lines, ..Ledger::default() };
-        assert!(of(&[gift.clone()], &has(vec![of_source("chest")])).is_empty());
-        assert_eq!(of(&[gift.clone()], &has(vec![of_source("other")])), ["grants lost"]);
+        assert!(of(std::slice::from_ref(&gift), &has(vec![of_source("chest")])).is_empty());
+        assert_eq!(of(std::slice::from_ref(&gift), &has(vec![of_source("other")])), ["grants lost"]);
         assert_eq!(of(&[gift.clone(), gift], &has(vec![of_source("chest")])), ["grants lost"]);
         let mut audit = Audit::default();
         audit.grants("p", &[due(30_000, 10), due(15_000, 10)], &ledger(output, 2).expect("readable"));

@@ -112,7 +112,7 @@ soak: ## The simulation over many seeds (SEEDS=10000) and the model check in lar
 	cargo test $(ALL) --test model_check -- --ignored --nocapture deep
 
 .PHONY: chaos
-chaos: release ## Twenty kill -9 under load with the audit, faults in a cluster, in its deploys and at each step of a move, rewards under faults, hosts of daemons, then two hundred bad clients (an hour)
+chaos: release ## Twenty kill -9 under load with the audit, faults in a cluster, in its deploys and at each step of a move, rewards under faults, hosts of daemons, matchmaking, churn, then two hundred bad clients (an hour)
 	$(TARGET)/release/loadtest --scenario kill --server-bin $(TARGET)/release/demo --kills 20 --players 60 --rooms 4 --duration 60s
 	$(TARGET)/release/loadtest --scenario takeover --server-bin $(TARGET)/release/demo --players 60 --rooms 6 --nodes 3 --gateways 2 \
 	  --kills 2 --stops 1 --cuts 3 --outages 1 --input-rate 5
@@ -126,6 +126,7 @@ chaos: release ## Twenty kill -9 under load with the audit, faults in a cluster,
 	$(TARGET)/release/loadtest --scenario daemons --server-bin $(TARGET)/release/demo --to-bin $(TARGET)/release/demo-v2 --players 30 --rooms 6 \
 	  --kills 25 --stops 25 --deploys 2 --between 3s --input-rate 5
 	$(TARGET)/release/loadtest --scenario matchmaking --server-bin $(TARGET)/release/demo --nodes 3 --gateways 2 --joins-per-second 100 --duration 60s --max-p99 250
+	$(TARGET)/release/loadtest --scenario churn --server-bin $(TARGET)/release/demo --players 360 --joins-per-second 100 --duration 120s --input-rate 4 --max-growth 15
 	cargo build $(ALL) --bins
 	$(TARGET)/debug/loadtest --scenario rolling-deploy --at-each-step all --server-bin $(TARGET)/debug/demo --players 24 --rooms 6 --input-rate 5
 	.ci/bad-clients $(TARGET)/release

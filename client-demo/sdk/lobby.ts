@@ -30,7 +30,7 @@ export interface ListedRoom extends Omit<ListedRow, 'metadata'> {
 
 /** A page of a list of rooms. */
 export interface RoomPage {
-  /** In the order of their ids, as they said a moment ago. */
+  /** In the order of their ids, as they said a moment ago. Fewer than were asked for, or none, need not be the last ones. */
   rooms: ListedRoom[];
   /** Where the next page begins; null: there is none. */
   next: string | null;

@@ -46,6 +46,9 @@ pub(crate) enum Scenario {
     /// Schedules and due work pay everybody, on one server or a cluster, while its owner dies at the worst moments, the store is restarted
     /// and the file changes; then ledgers, completed work and the rooms' own books are compared.
     Rewards,
+    /// Bots come and go all the time, in good order and by cut sockets, in rooms with fewer seats than bots; then seats, sessions, sockets and
+    /// memory are looked at.
+    Churn,
     /// Players come, stay a little and go, in a cluster whose coordinator finds rooms for them, also while every room node is replaced.
     Matchmaking,
 }
@@ -67,15 +70,20 @@ pub(crate) struct RunArgs {
     /// Bots.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) players: u32,
-    /// Rooms, named load-0, load-1, …; bots are spread evenly. Default: one per 50 bots.
+    /// Rooms, named load-0, load-1, …; bots are spread evenly. Default: one per 50 bots, of churn one per 9.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rooms: Option<u32>,
     /// Kind of the rooms. Default of rolling-deploy and rewards: drill, the arena with a local timer that checks itself; quarry has 2,000
-    /// entities besides. Default of matchmaking: skirmish, the arena for eight.
+    /// entities besides. Default of matchmaking and churn: skirmish, the arena for eight.
     #[arg(
         long,
         default_value = "arena",
-        default_value_ifs([("scenario", "rolling-deploy", "drill"), ("scenario", "rewards", "drill"), ("scenario", "matchmaking", "skirmish")])
+        default_value_ifs([
+            ("scenario", "rolling-deploy", "drill"),
+            ("scenario", "rewards", "drill"),
+            ("scenario", "matchmaking", "skirmish"),
+            ("scenario", "churn", "skirmish"),
+        ])
     )]
     pub(crate) kind: String,
     /// Region of the rooms.
@@ -107,10 +115,10 @@ pub(crate) struct RunArgs {
     /// Bad clients (bad-clients).
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) bad: u32,
-    /// The server's binary (kill and all scenarios on a cluster).
+    /// The server's binary (kill, churn and all scenarios on a cluster).
     #[arg(long)]
     pub(crate) server_bin: Option<PathBuf>,
-    /// A further argument for `PATH serve`; may be repeated (kill and all scenarios on a cluster).
+    /// A further argument for `PATH serve`; may be repeated (kill, churn and all scenarios on a cluster).
     #[arg(long, allow_hyphen_values = true)]
     pub(crate) server_arg: Vec<String>,
     /// How often the server (kill), a room node (takeover, daemons), or in turn source, target and a gateway in the middle of a move (rolling-deploy)
@@ -135,8 +143,8 @@ pub(crate) struct RunArgs {
     /// The binary of another version: every other deploy is to it, the ones between go back to --server-bin (rolling-deploy).
     #[arg(long)]
     pub(crate) to_bin: Option<PathBuf>,
-    /// Players who come in a second (matchmaking).
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=2_000))]
+    /// Players who come in a second (matchmaking, churn). Default of churn: 40.
+    #[arg(long, default_value_t = 200, default_value_if("scenario", "churn", "40"), value_parser = clap::value_parser!(u32).range(1..=2_000))]
     pub(crate) joins_per_second: u32,
     /// How long a new process has been ready when the old one is told to go, as minReadySeconds (rolling-deploy, matchmaking).
     #[arg(long, default_value = "2s", value_parser = duration)]
@@ -205,9 +213,16 @@ pub(crate) struct Bounds {
     /// The same, p99.
     #[arg(long)]
     pub(crate) max_move_p99: Option<f64>,
-    /// Most that memory may grow from the first deploys to the last ones, percent; six deploys or more are compared (rolling-deploy).
+    /// Most that memory may grow, percent: from the first deploys to the last ones, of six or more (rolling-deploy), or from the first seconds to
+    /// the last ones, of ten or more (churn).
     #[arg(long)]
     pub(crate) max_growth: Option<f64>,
+    /// Largest p99 from opening a connection to the seat, ms (churn).
+    #[arg(long)]
+    pub(crate) max_join_p99: Option<f64>,
+    /// Largest p99 from a cut socket to the seat again, ms, the bot's own pause included (churn).
+    #[arg(long)]
+    pub(crate) max_resume_p99: Option<f64>,
     /// Least share of the expected frames, percent.
     #[arg(long)]
     pub(crate) min_delivered: Option<f64>,
@@ -317,6 +332,11 @@ mod tests {
         assert_eq!((cli.run.kills, cli.run.outages, cli.run.restarts, cli.run.kind.as_str()), (0, 0, 2, "drill"));
         let cli = Cli::try_parse_from(["loadtest", "--scenario", "takeover"]).expect("valid");
         assert_eq!((cli.run.kills, cli.run.outages, cli.run.restarts, cli.run.kind.as_str()), (20, 1, 1, "arena"));
+        let cli = Cli::try_parse_from(["loadtest", "--scenario", "churn", "--max-growth", "10"]).expect("valid");
+        assert_eq!(
+            (cli.run.joins_per_second, cli.run.kind.as_str(), cli.run.bounds.max_growth),
+            (40, "skirmish", Some(10.0))
+        );
         assert!(matches!(
             Cli::try_parse_from(["loadtest", "baseline"]).expect("valid").command,
             Some(Command::Baseline(_))

@@ -140,7 +140,7 @@ impl Audit {
         let mut seen = BTreeSet::new();
         // Grants of game code have no time that a player is shown: they are counted.
         let mut of_game: BTreeMap<&str, usize> = BTreeMap::new();
-        for granted in shown.iter().filter(|granted| granted.scheduled_for.is_some()) {
+        for granted in shown {
             if granted.scheduled_for.is_none() {
                 *of_game.entry(granted.source.as_str()).or_default() += 1;
                 continue;
@@ -284,6 +284,13 @@ mod tests {
         let wrong = output.replace(r#""player":"p""#, r#""balances":{"gold":30}"#);
         let wrong = ledger(&wrong, 10).expect("readable");
         assert_eq!(of(&[], &wrong), ["balances that are not the sum"]);
+        // What game code gives has no time that is shown: as many lines of that source.
+        let gift = Granted { scheduled_for: None, ..due(0, 5) };
+        let of_source = |source: &str| Line { source: Some(source.to_owned()), ..line("gift/1") };
+        let has = |lines: Vec<Line>| Ledger { lines, ..Ledger::default() };
+        assert!(of(std::slice::from_ref(&gift), &has(vec![of_source("chest")])).is_empty());
+        assert_eq!(of(std::slice::from_ref(&gift), &has(vec![of_source("other")])), ["grants lost"]);
+        assert_eq!(of(&[gift.clone(), gift], &has(vec![of_source("chest")])), ["grants lost"]);
         let mut audit = Audit::default();
         audit.grants("p", &[due(30_000, 10), due(15_000, 10)], &ledger(output, 2).expect("readable"));
         assert_eq!((kinds(&audit).len(), audit.unread), (0, 1), "older than the lines that were read");

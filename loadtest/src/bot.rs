@@ -21,6 +21,7 @@ use crate::{
     stats::count,
 };
 
+pub(crate) mod churn;
 pub(crate) mod inputs;
 mod leaving;
 mod moving;
@@ -30,6 +31,7 @@ mod plan;
 pub(crate) mod state;
 pub(crate) mod watch;
 
+use churn::Way;
 use inputs::Inputs;
 use leaving::{close, leave, send};
 use moving::{LINGER, Opening, leave_behind};
@@ -57,6 +59,8 @@ pub(crate) enum End {
     Lost(Cause),
     /// The request was refused for now.
     Again(Duration),
+    /// Gone by itself.
+    Went(Way),
     /// There is no place for this bot.
     GaveUp(String),
     /// The run makes no sense.
@@ -101,6 +105,8 @@ pub(crate) struct Bot {
     leaving: bool,
     /// When it took its seat on this connection.
     seated: Instant,
+    /// It is counted as one who is in its room.
+    inside: bool,
 }
 
 impl Bot {
@@ -126,13 +132,16 @@ impl Bot {
             leaves: None,
             leaving: false,
             seated: Instant::now(),
+            inside: false,
         }
     }
 
     /// Plays until the phase says leave or there is no place.
     pub(crate) async fn run(mut self) -> Record {
-        while !self.plan.reached(Phase::Leave) {
+        while !self.plan.reached(Phase::Leave) && !self.is_late() {
             let end = self.connection().await;
+            let end = self.may_wait(end);
+            self.exits();
             let played = self.state.playing;
             self.state.closed(Instant::now());
             let leaving = self.plan.reached(Phase::Leave);
@@ -143,12 +152,14 @@ impl Bot {
                     End::Lost(Cause::Own(label)) => count(&mut stats.own_failures, label),
                     End::Lost(cause) if !leaving => count(&mut stats.drops, &cause.label()),
                     End::GaveUp(_) | End::Fatal(_) => stats.counters.gave_up += 1,
-                    End::Lost(_) | End::Left | End::Again(_) => {}
+                    End::Lost(_) | End::Left | End::Again(_) | End::Went(_) => {}
                 }
             }
             self.attempt = if played { 0 } else { self.attempt + 1 };
             let attempt = self.attempt;
             let wait = match end {
+                End::Left if self.leaving && !leaving && self.plan.churn.is_some() => self.goes(Way::Leave),
+                End::Went(way) => self.goes(way),
                 End::Left if self.leaving && !leaving => {
                     self.state.left();
                     (self.leaves, self.leaving) = (None, false);
@@ -189,7 +200,7 @@ impl Bot {
             grants: self.state.grants,
             room: self.state.noted.room,
             books: self.state.noted.books,
-            stayed: self.plan.away(self.index).is_none(),
+            stayed: self.plan.stays(self.index),
         }
     }
 
@@ -267,6 +278,10 @@ impl Bot {
                         leave_behind(old.take());
                     }
                     self.go_away(&mut socket, now).await?;
+                    if let Err(end) = self.come_and_go(&mut socket, now).await {
+                        self.hold_open(socket);
+                        return Err(end);
+                    }
                     self.send_inputs(&mut socket, now).await?;
                     let wake = self.state.inputs.wake(now, IDLE);
                     timer.as_mut().reset(self.state.moving.map_or(wake, |when| wake.min(when)).max(now).into());
@@ -306,6 +321,7 @@ impl Bot {
                         send(&mut socket, std::mem::take(&mut out)).await?;
                     }
                     if waiting && self.state.playing {
+                        self.entered();
                         self.seated = now;
                         farewell = old.as_ref().map(|_| now + LINGER);
                         timer.as_mut().reset(now.into());
@@ -318,7 +334,7 @@ impl Bot {
     async fn send_inputs(&mut self, socket: &mut Socket, now: Instant) -> Result<(), End> {
         if self.plan.reached(Phase::Settle) {
             self.settle(socket).await?;
-        } else if self.state.seat.is_some() {
+        } else if self.state.seat.is_some() && !self.leaving {
             let mut stats = self.worker.shard.lock();
             let rng = &mut self.rng;
             let steer = || (rng.random_range(-100..=100), rng.random_range(-100..=100));
@@ -326,7 +342,7 @@ impl Bot {
             stats.counters.planned += planned;
             stats.counters.withheld += withheld;
         }
-        while let Some(seat) = self.state.seat.as_ref().filter(|_| self.state.playing) {
+        while let Some(seat) = self.state.seat.as_ref().filter(|_| self.state.playing && !self.leaving) {
             let names = seat.names.clone();
             let Some(input) = self.state.inputs.take(now) else { break };
             let payload = names.payload(input.steer);
@@ -359,9 +375,22 @@ impl Bot {
             }
         }
         if !self.plan.audit || self.state.input_count.is_some() {
-            self.settled = true;
-            self.plan.settled.fetch_add(1, Ordering::Relaxed);
+            self.has_settled();
         }
         Ok(())
+    }
+
+    fn has_settled(&mut self) {
+        self.settled = true;
+        self.plan.settled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// It has no seat, and nobody who has one goes any more: there is nothing to wait for.
+    fn is_late(&mut self) -> bool {
+        let late = self.plan.churn.is_some() && self.plan.reached(Phase::Settle) && self.state.seat.is_none();
+        if late && !self.settled {
+            self.has_settled();
+        }
+        late
     }
 }

@@ -55,6 +55,7 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<u8> {
             Scenario::StoreFaults => scenario::store_faults::run(&cli.run).await,
             Scenario::Rewards => scenario::rewards::run(&cli.run).await,
             Scenario::RollingDeploy => scenario::rolling_deploy::run(&cli.run).await,
+            Scenario::Churn => scenario::churn::run(&cli.run).await,
             Scenario::Matchmaking => scenario::matchmaking::run(&cli.run).await,
         },
     }

@@ -1,6 +1,7 @@
 //! What a run can do. The plain ones are here; those with a plot of their own have a file.
 
 pub(crate) mod bad_clients;
+pub(crate) mod churn;
 pub(crate) mod compare;
 pub(crate) mod daemons;
 pub(crate) mod kill;

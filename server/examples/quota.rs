@@ -14,7 +14,9 @@ use tenure::{
 };
 
 /// The regions, by index: the index is the key, so this list only grows at its end.
-const REGIONS: [&str; 2] = ["eu", "us"];
+const REGIONS: [&str; 4] = ["eu", "us", "ap", "sa"];
+/// Of these so many are open at first. `daemons rescale quota 3` opens the next one, on a cluster that runs.
+const OPEN: u32 = 2;
 /// Tickets of one region and period.
 const TICKETS: u32 = 1_000;
 /// How often they are given anew.
@@ -88,7 +90,10 @@ impl Daemon for Quota {
     type Answer = Told;
 
     async fn start(&mut self, ctx: &mut Context) -> Result<(), Fault> {
-        if let Some(state) = ctx.state() {
+        // Another number of regions begins anew, and this one goes on with what it had: no ticket is given twice for that. One that was
+        // closed for a while has all of them.
+        let former = if ctx.state().is_none() { ctx.former_state(ctx.index()).await? } else { None };
+        if let Some(state) = ctx.state().or(former.as_ref()) {
             self.left = rmp_serde::from_slice(state)?;
         }
         let left = self.left.at(ctx.wall());
@@ -127,11 +132,9 @@ fn hall(room: &mut RoomBuilder) {
 }
 
 fn main() -> ExitCode {
-    let count = u32::try_from(REGIONS.len()).unwrap_or(u32::MAX);
-    App::new("quota", env!("CARGO_PKG_VERSION"))
-        .room("hall", hall)
-        .daemons(ShardedDaemonProcess::new("quota", count).factory(|_region| Quota::default()))
-        .main()
+    let all = u32::try_from(REGIONS.len()).unwrap_or(u32::MAX);
+    let quota = ShardedDaemonProcess::new("quota", OPEN).rescalable(1..=all).factory(|_region| Quota::default());
+    App::new("quota", env!("CARGO_PKG_VERSION")).room("hall", hall).daemons(quota).main()
 }
 
 #[cfg(test)]

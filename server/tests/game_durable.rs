@@ -341,3 +341,25 @@ fn a_purchase_of_another_form_is_parked_and_can_be_retried() {
     assert_eq!(log(&room, ada), ["bought 5, paid true"]);
     assert_eq!((room.balance("ada", "gold"), room.parked()), (45, vec![]));
 }
+
+#[test]
+fn a_charge_that_has_no_place_to_wait_in_is_not_taken_for_handed_over() {
+    const BOUGHT: i64 = 503;
+    let mut room = TestRoom::new("farm", game);
+    let ada = room.join("ada");
+    room.deposit("ada", "gold", BOUGHT);
+    room.fate(Fate::Held);
+    (0..BOUGHT).for_each(|_| tell(&mut room, ada, "buy", "1"));
+    // A build that cannot hand them over has the room: five hundred wait as work.
+    room.deploy(old_game);
+    room.fate(Fate::Normal);
+    room.tick(1);
+    assert_eq!(room.balance("ada", "gold"), 0, "the ledger has decided");
+    // Its node is lost right after that commit, and the next one finds the others in the outbox.
+    room.restart();
+    room.tick(3);
+    room.deploy(game);
+    room.advance(Duration::from_secs(3));
+    let bought = log(&room, ada).iter().filter(|line| *line == "bought 1, paid true").count();
+    assert_eq!(bought, BOUGHT as usize);
+}

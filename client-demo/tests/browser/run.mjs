@@ -1,8 +1,9 @@
 // The arena in a real browser against a real server: `npm run test:browser`. The server is `TENURE_BIN` (default
 // ../target/debug/demo); `--fake` takes the stand-in instead and leaves out what it cannot do. Pictures go to tests/browser/out.
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 import { rollingDeploy } from './rolling.mjs';
@@ -41,11 +42,11 @@ async function open(browser, play, name, viewport = { width: 1180, height: 720 }
   await until(page, `${name} in the arena`, () => window.__arena?.me() !== undefined);
   return page;
 }
-function watch(page, name) {
+function watch(page, name, expected = /^$/) {
   page.on('pageerror', (error) => problems.push(`${name}: ${error.stack}`));
   page.on('console', (message) => {
     // A socket that cannot be opened while the server is away is logged by the browser itself.
-    if (message.type() === 'error' && !/WebSocket|ERR_|favicon/.test(message.text())) problems.push(`${name}: ${message.text()}`);
+    if (message.type() === 'error' && !/WebSocket|ERR_|favicon/.test(message.text()) && !expected.test(message.text())) problems.push(`${name}: ${message.text()}`);
   });
 }
 
@@ -196,12 +197,58 @@ const steps = [
     if (fake) return 'left out';
     return rollingDeploy(t.browser, resolve(root, process.env.TENURE_BIN ?? '../target/debug/demo'), { open, until, picture: resolve(out, 'rolling.png') });
   }],
+  ['the admin page shows the daemons and gives them orders', (t) => orders(t)],
   ['a planned stop ends with 0', async (t) => {
     if (fake) return 'left out';
     assert.equal(await t.server.stop('SIGTERM'), 0);
     return undefined;
   }],
 ];
+
+/** The example with a set of daemons whose number may change, and an operator at its page. */
+async function orders(t) {
+  const bin = resolve(dirname(resolve(root, process.env.TENURE_BIN ?? '../target/debug/demo')), 'examples/quota');
+  if (fake || !existsSync(bin)) return `left out: ${fake ? 'the stand-in has none' : `${bin} is not built`}`;
+  const server = await Server.real(bin);
+  try {
+    await server.start();
+    const page = await (await t.browser.newContext({ viewport: { width: 1180, height: 900 } })).newPage();
+    watch(page, 'admin', /status of 409/);
+    let answer;
+    page.on('dialog', (dialog) => dialog.accept(answer));
+    const row = (of) => until(page, `quota with ${of}`, (text) => [...document.querySelectorAll('#sets tr')].some((tr) => tr.textContent.startsWith('quota') && tr.textContent.includes(text)), of);
+    const press = async (key, text) => {
+      answer = text;
+      await page.click(`#sets button[data-key^="${key}?"]`);
+    };
+    const word = (what, pattern) => until(page, what, (source) => new RegExp(source).test(document.getElementById('daemonword').textContent), pattern);
+    await page.goto(`${server.admin.includes('://') ? server.admin : `http://${server.admin}`}/admin`);
+    await row('2 of 2');
+    assert.equal(await read(page, () => document.querySelectorAll('#daemons tr').length), 3, 'a head and two daemons');
+    await press('rescale', '4');
+    await word('what was agreed', 'rescale: 4 on room');
+    await row('4 of 4');
+    await until(page, 'each of them', () => document.querySelectorAll('#daemons tr').length === 5 && document.getElementById('daemonsum').textContent === 'all of them run');
+    // What is refused says why, and goes on saying so when the page is written anew.
+    await press('rescale', '99');
+    await word('the refusal', 'refused: quota may have 1 to 4 daemons');
+    for (let looks = 0; looks < 2; looks += 1) await page.waitForResponse((response) => response.url().endsWith('/admin/daemons'));
+    await word('the refusal, later', 'refused: quota may have 1 to 4 daemons');
+    await press('stop');
+    await row('stopped');
+    await press('start');
+    await row('4 of 4');
+    await page.screenshot({ path: resolve(out, 'admin.png') });
+    await page.context().close();
+    assert.equal(await server.stop('SIGTERM'), 0);
+  } catch (error) {
+    console.error(`the last words of ${bin}:\n${server.log.slice(-2000)}`);
+    throw error;
+  } finally {
+    await server.remove();
+  }
+  return undefined;
+}
 
 /** Two room nodes and a gateway as processes of their own: whoever owns the room is killed, and who plays notices a pause and nothing else. */
 async function takeover(t) {

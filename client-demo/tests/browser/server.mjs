@@ -78,7 +78,9 @@ export class Server {
       if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined || Date.now() > until) throw new Error(`the server did not start: ${this.program} ${args.join(' ')}\n${this.log}`);
       await sleep(50);
     }
-    this.play = JSON.parse(await readFile(ready, 'utf8')).play;
+    const { play, admin } = JSON.parse(await readFile(ready, 'utf8'));
+    this.play = play;
+    this.admin = admin;
     // A restart must be found at the same address. A room node has no port for players.
     if (this.play) this.port = Number(new URL(this.play).port);
   }

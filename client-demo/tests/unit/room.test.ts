@@ -47,6 +47,15 @@ describe('join', () => {
     expect(bench.socket.closedByClient).toBe(true);
   });
 
+  it('rejects with the word of a game that does not let the player in', async () => {
+    const bench = new Bench();
+    const pending = bench.client.joinOrCreate('arena').catch((error: unknown) => error);
+    await bench.socket.open();
+    bench.socket.give(server.welcome('guest:1', null, 'node-1'));
+    bench.socket.give(server.error(1, 'not_invited', 'this match is for others'));
+    expect(await pending).toMatchObject({ code: 'not_invited', message: 'this match is for others', retryable: false });
+  });
+
   it('rejects when nobody answers, and when the socket closes', async () => {
     const bench = new Bench();
     const silent = bench.client.join('arena/local/a').catch((error: unknown) => error);

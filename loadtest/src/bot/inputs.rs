@@ -193,8 +193,18 @@ impl Inputs {
 
     /// A new seat counts from 1 again.
     pub(crate) fn restart(&mut self) {
+        self.begin_at(1);
+    }
+
+    /// A seat is taken without what was planned before, which nobody waits for: from the number that it is owed.
+    pub(crate) fn begin_anew(&mut self, owed: u64) {
+        self.begin_at(owed.max(1));
+        self.started = false;
+    }
+
+    fn begin_at(&mut self, first: u64) {
         self.queue.clear();
-        (self.first, self.unsent, self.applied) = (1, 0, 0);
+        (self.first, self.unsent, self.applied) = (first, 0, first - 1);
     }
 
     /// The number that the next planned input gets.

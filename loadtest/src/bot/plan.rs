@@ -10,8 +10,8 @@ use std::{
 
 use tokio::sync::Semaphore;
 
-use super::watch::Watch;
-use crate::{net::Target, stats::Shard};
+use super::{churn::Churn, watch::Watch};
+use crate::{args::Scenario, net::Target, stats::Shard};
 
 /// Of so many bots of a room one goes away and comes back.
 const AWAY_OF: u32 = 4;
@@ -43,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     /// For how long every fourth bot is away, again and again.
     away: Option<Duration>,
+    /// Bots come and go all the time.
+    pub(crate) churn: Option<Churn>,
     phase: AtomicU8,
     /// Bots whose inputs are all saved and counted.
     pub(crate) settled: AtomicU32,
@@ -61,7 +63,9 @@ impl Plan {
             audit,
             watch: Watch::new(args.players, args.room_count()),
             seed: args.seed,
-            away: (args.scenario == crate::args::Scenario::Rewards).then_some(args.away),
+            away: (args.scenario == Scenario::Rewards).then_some(args.away),
+            churn: (args.scenario == Scenario::Churn)
+                .then(|| Churn::new(args.players, args.room_count(), args.joins_per_second)),
             phase: AtomicU8::new(Phase::Play as u8),
             settled: AtomicU32::new(0),
             fatal: OnceLock::new(),
@@ -72,6 +76,11 @@ impl Plan {
     pub(crate) fn away(&self, bot: u32) -> Option<Duration> {
         // Of each room some stay.
         self.away.filter(|_| bot / self.rooms % AWAY_OF == AWAY_OF - 1)
+    }
+
+    /// Whether this bot never gives its seat up.
+    pub(super) fn stays(&self, bot: u32) -> bool {
+        self.away(bot).is_none() && self.churn.as_ref().is_none_or(|churn| churn.keeps(bot))
     }
 
     /// The gateway of bot `nth`, counted round; `None` if there is none.

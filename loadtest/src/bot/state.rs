@@ -15,6 +15,7 @@ use tenure_shared::{
 };
 
 mod former;
+pub(super) mod going;
 
 use super::{End, inputs::Inputs, names::Names, noted::Noted, watch::Watched};
 use crate::stats::{Stats, count};
@@ -54,6 +55,8 @@ pub(crate) struct State {
     /// In the room on this connection.
     pub(crate) playing: bool,
     resuming: bool,
+    /// It gave its former seat up by itself: what it sent there is no concern of the next one.
+    anew: bool,
     opened: Instant,
     dropped: Option<Instant>,
     last_frame: Option<Instant>,
@@ -87,6 +90,7 @@ impl State {
             noted: Noted::default(),
             playing: false,
             resuming: false,
+            anew: false,
             opened: Instant::now(),
             dropped: None,
             last_frame: None,
@@ -115,18 +119,6 @@ impl State {
             self.dropped = Some(now);
         }
         self.playing = false;
-    }
-
-    /// The seat was given up; the next connection joins anew, which is no loss.
-    pub(crate) fn left(&mut self) {
-        self.noted.left();
-        self.audit.iter().for_each(Watched::away);
-        (self.seat, self.dropped) = (None, None);
-    }
-
-    /// The seat is gone; the next connection joins anew.
-    pub(crate) fn lose_seat(&mut self) {
-        self.seat = None;
     }
 
     /// Takes one WebSocket message; answers go to `out`.
@@ -269,7 +261,10 @@ impl State {
     fn joined(&mut self, joined: Joined, now: Instant, stats: &mut Stats) -> Result<(), End> {
         let names = self.names(joined.table.as_deref(), joined.hash)?;
         // A numbering that starts again belongs to a new seat; one that was lost knowingly is counted already.
-        if joined.owed.0 == 1 && self.inputs.first() > 1 {
+        if std::mem::take(&mut self.anew) {
+            self.inputs.begin_anew(joined.owed.0);
+            self.refused = 0;
+        } else if joined.owed.0 == 1 && self.inputs.first() > 1 {
             stats.counters.seats_lost += u64::from(self.seat.is_some());
             self.inputs.restart();
             self.refused = 0;

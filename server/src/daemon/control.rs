@@ -159,7 +159,11 @@ impl Daemons {
             Some(life) => {
                 let deadline = self.0.clock.now().plus(DEADLINE);
                 let told = self.0.post.unpark(&self.0, &life, (name, index), deadline).await;
-                told.map_err(|_| OrderError::NoAnswer(self.node_of(&life)))?
+                told.map_err(|refused| match refused {
+                    Refused::Unanswered | Refused::Moving => OrderError::NoAnswer(self.node_of(&life)),
+                    // It answered, and says why not.
+                    said => OrderError::Not(format!("{} says: {said}", self.node_of(&life))),
+                })?
             }
             None => self.unpark_here(name, index).await.map_err(|refused| OrderError::Not(refused.to_string()))?,
         };

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     ownership::Ownership,
+    room::host::QUESTIONS,
     runtime::{Changes, Clock, Mono, mailbox},
     store::Store,
 };
@@ -24,6 +25,7 @@ use crate::{
 pub const DEADLINE: Duration = Duration::from_secs(5);
 /// Most messages of one node that wait for daemons.
 const WAITING: usize = 1_024;
+const _: () = assert!(2 * QUESTIONS <= WAITING, "questions for coordinators leave places for the game's own messages");
 /// Between two looks whether a daemon is there again, beside what is told.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -116,11 +118,13 @@ impl Daemons {
     }
 
     /// Hands over what runs here as far as another node takes it; to be called with the drain of the node.
+    #[doc(hidden)]
     pub async fn drain(&self) {
         drop(self.0.requests.send(Request::Drain).await);
     }
 
-    /// Stops what runs here and gives every claim up; resolves when nothing is left. Cancel-safe: once asked for, it is done also when nobody waits.
+    /// For the node and for tests of whole nodes: stops what runs here and gives every claim up; resolves when nothing is left. Cancel-safe: once asked for, it is done also when nobody waits.
+    #[doc(hidden)]
     pub async fn leave(&self) {
         let (done, left) = oneshot::channel();
         if self.0.requests.send(Request::Leave(done)).await.is_ok() {
@@ -131,7 +135,7 @@ impl Daemons {
 
     /// Tells the owner of a shard to look for work that it may not know of. Whoever owns it does the work; when nobody does, this node looks
     /// at its claim.
-    pub fn wake(&self, shard: ShardId) {
+    pub(crate) fn wake(&self, shard: ShardId) {
         let ownership = &self.0.ownership;
         match (ownership.fence(shard), &self.0.wake) {
             (Some(_), Some(wake)) => wake(shard),

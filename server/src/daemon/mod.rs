@@ -67,7 +67,8 @@ use crate::{
 /// Most requests of handles waiting.
 const REQUESTS: usize = 256;
 
-/// What the daemons of a node need.
+/// What the daemons of a node need. For the node, and for tests of whole nodes.
+#[doc(hidden)]
 pub struct DaemonParts {
     /// The sets of this build, without [`faults`]; the cluster has [`agree`]d on them, and the member's record has their [`roles`].
     pub sets: Vec<ShardedDaemonProcess>,
@@ -101,6 +102,7 @@ impl std::fmt::Debug for DaemonParts {
 
 impl Daemons {
     /// Starts keeping the daemons of a node, as an essential task: it ends with the signal of `tasks`.
+    #[doc(hidden)]
     pub fn launch(parts: DaemonParts) -> Self {
         let DaemonParts { sets, store, ownership, clock, rng, times, peers, wake, kill, tasks, threads } = parts;
         let (requests, inbox) = mailbox::channel("daemons", REQUESTS);

@@ -75,13 +75,15 @@ pub enum Answer {
         make: bool,
         /// Whether its name was made for this question.
         new: bool,
+        /// What it begins with if it is made, whoever of those who were told of it comes first.
+        metadata: Bytes,
     },
     /// A page of the list.
     Rooms {
-        /// As they said a moment ago, in the order of their ids.
+        /// As they said a moment ago, in the order of their ids. Fewer than were asked for, or none, need not be the last ones.
         rooms: Vec<Listed>,
-        /// Whether there are more behind the last one.
-        more: bool,
+        /// Where the next page begins behind; `None`: there is none.
+        next: Option<RoomId>,
     },
     /// It cannot be had.
     Refused {

@@ -186,6 +186,8 @@ pub enum ToGateway {
         attempt: u32,
         /// Why, for programs.
         code: ErrorCode,
+        /// The game's own word, with the code [`ErrorCode::Refused`]: the client gets it in its place.
+        word: Option<Box<str>>,
         /// Why, for people.
         message: String,
         /// Milliseconds after which it may be tried again.

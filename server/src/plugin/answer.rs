@@ -14,9 +14,9 @@ pub struct Refuse {
 const CODE_BYTES: usize = 32;
 
 impl Refuse {
-    /// A refusal with a word that clients can compare, in the place of `request_failed`: `Refuse::code("not_enough", "not enough gold")`. It
-    /// has 1 to 32 characters of `[a-z0-9_]`, begins with a letter and is none of the framework's own (docs/wire.md); any other is reported
-    /// with the tick and left out. It reaches clients as the answer to a request; of a refused join only the reason travels.
+    /// A refusal with a word that clients can compare, in the place of `request_failed` or, of a join, of `refused`:
+    /// `Refuse::code("not_enough", "not enough gold")`. It has 1 to 32 characters of `[a-z0-9_]`, begins with a letter and is none of the
+    /// framework's own (docs/wire.md); any other is reported with the tick and left out. Of a kick only the reason travels.
     pub fn code(code: &str, reason: impl Into<String>) -> Self {
         // One that is too long stays so, and is found out when it is used.
         let code = code.chars().take(CODE_BYTES + 1).collect::<String>();

@@ -74,7 +74,7 @@ async fn names(world: &mut World, region: &'static str, open: bool) -> Vec<Strin
     let kind = Some("arena".to_owned());
     let question = Question::Rooms { kind, filter: Filter::default(), open, after: None, limit: 10 };
     match ask(world, region, RegionQuestion::Client(question)).await {
-        RegionAnswer::Client(Answer::Rooms { rooms, more: false }) => {
+        RegionAnswer::Client(Answer::Rooms { rooms, next: None }) => {
             rooms.into_iter().map(|room| room.room.to_string()).collect()
         }
         other => panic!("{other:?}"),
@@ -186,7 +186,8 @@ async fn a_coordinator_that_moves_answers_from_the_store_and_makes_no_twins() {
     let reach = Reach::new(world.nodes[0].daemons.clone());
     let question = Question::Seek(Seek { refused, ..first });
     let answer = world.during(async move { reach.ask("eu", question, DEADLINE).await }).await;
-    assert_eq!(answer, Some(Answer::Room { room: named.0, make: true, new: true }));
+    let metadata = Bytes::new();
+    assert_eq!(answer, Some(Answer::Room { room: named.0, make: true, new: true, metadata }));
 }
 
 #[tokio::test]

@@ -206,7 +206,7 @@ impl FakeNode {
         }
         let refuse = |code| {
             let message = "as the test wants it".to_owned();
-            vec![ToGateway::Refused { conn, attempt, code, message, retry_after: None }]
+            vec![ToGateway::Refused { conn, attempt, code, word: None, message, retry_after: None }]
         };
         match (mode, state.rooms.contains_key(&room)) {
             (Mode::Join, false) => return refuse(ErrorCode::NoSuchRoom),

@@ -151,11 +151,11 @@ fn build(room: &mut RoomBuilder, views: &Views, outside: &Arc<Outside>, version:
         book.started += 1;
     });
     room.observe(|_: On<Add<Thing>>, mut book: ResMut<Book>| book.observed += 1);
-    room.on_join(
-        |In(join): In<Join>| {
-            if join.player.as_str() == "nobody" { Err(Refuse::from("not you")) } else { Ok(()) }
-        },
-    );
+    room.on_join(|In(join): In<Join>| match join.player.as_str() {
+        "nobody" => Err(Refuse::from("not you")),
+        "stranger" => Err(Refuse::code("not_invited", "not you")),
+        _ => Ok(()),
+    });
     let seen = outside.clone();
     room.on_drop(move |_: In<Entity>| {
         use std::sync::atomic::Ordering::SeqCst;

@@ -52,13 +52,21 @@ async fn a_room_whose_first_player_is_refused_is_not_told_to_others_as_one_that_
     let (second, same) = find(&gateway, "lab");
     assert_eq!(told, same);
     gateway.ask_as(first, told.as_ref().unwrap(), "nobody", Mode::Join, None);
-    assert!(matches!(gateway.answer(first), Err(ToGateway::Refused { code: ErrorCode::Refused, .. })));
+    assert!(matches!(gateway.answer(first), Err(ToGateway::Refused { code: ErrorCode::Refused, word: None, .. })));
     // One who was told of it makes it, and the next one is not sent into nothing.
     gateway.ask_as(second, told.as_ref().unwrap(), "ann", Mode::Join, None);
     gateway.answer(second).expect("a seat");
     let (third, found) = find(&gateway, "lab");
     gateway.ask_as(third, found.as_ref().unwrap(), "bob", Mode::Join, None);
     gateway.answer(third).expect("a seat");
+    // The game may say so in a word of its own.
+    let conn = gateway.ask(told.as_ref().unwrap(), "stranger", Mode::Join);
+    match gateway.answer(conn) {
+        Err(ToGateway::Refused { code: ErrorCode::Refused, word, .. }) => {
+            assert_eq!(word.as_deref(), Some("not_invited"));
+        }
+        other => panic!("{other:?}"),
+    }
     // A room asked for by name that lets nobody in is not found later.
     let conn = gateway.ask(&room("x"), "nobody", Mode::Create);
     assert!(gateway.answer(conn).is_err());

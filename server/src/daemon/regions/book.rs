@@ -39,7 +39,7 @@ const NAME_LETTERS: usize = 10;
 pub(super) struct Rule {
     max_seats: u32,
     private: bool,
-    filter: Vec<Arc<str>>,
+    pub(super) filter: Vec<Arc<str>>,
 }
 
 impl Rule {
@@ -56,8 +56,8 @@ type Who = (PlayerId, String);
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Book {
-    region: String,
-    rules: Arc<BTreeMap<String, Rule>>,
+    pub(super) region: String,
+    pub(super) rules: Arc<BTreeMap<String, Rule>>,
     pub(super) rooms: BTreeMap<RoomId, Entry>,
     open: BTreeMap<String, BTreeMap<Filter, Open>>,
     tickets: BTreeMap<Who, Ticket>,
@@ -79,7 +79,7 @@ pub(super) struct Entry {
     /// Seats kept.
     kept: u32,
     /// What of its metadata filters of its kind may name.
-    tags: Filter,
+    pub(super) tags: Filter,
     doubt: bool,
 }
 
@@ -131,9 +131,8 @@ impl Book {
             let same = ticket.filter == filter && Some(&ticket.room) != refused.as_ref();
             let room = ticket.room.clone();
             if same && self.is_good(ticket) {
-                let make = self.rooms.get(&room).is_some_and(|entry| !entry.stored);
                 self.extend(&who, now);
-                return Answer::Room { room, make, new: false };
+                return self.told(room, false);
             }
             self.end(&who);
         }
@@ -141,9 +140,8 @@ impl Book {
             return Answer::refused(ErrorCode::MayRetry, "too many players look for a room".to_owned());
         }
         if let Some(room) = self.pick(&who.1, &filter, refused.as_ref()) {
-            let make = self.rooms.get(&room).is_some_and(|entry| !entry.stored);
             self.keep(who, room.clone(), filter, now);
-            return Answer::Room { room, make, new: false };
+            return self.told(room, false);
         }
         if self.rooms.len() >= LISTED {
             return Answer::refused(ErrorCode::Limit, format!("the region has {LISTED} rooms"));
@@ -167,9 +165,17 @@ impl Book {
             };
             self.put(Entry { summary, ..Entry::new(&room, now) });
         }
-        let make = self.rooms.get(&room).is_some_and(|entry| !entry.stored);
         self.keep(who, room.clone(), filter, now);
-        Answer::Room { room, make, new: make }
+        self.told(room, true)
+    }
+
+    /// The answer that names a room. `named`: for this question, if it is not there already.
+    fn told(&self, room: RoomId, named: bool) -> Answer {
+        let unmade = self.rooms.get(&room).filter(|entry| !entry.stored);
+        // Whoever comes first makes it, and not as he wished but as it was named: others were told of it for what it is to be.
+        let metadata = unmade.map(|entry| entry.summary.metadata.clone()).unwrap_or_default();
+        let make = unmade.is_some();
+        Answer::Room { room, make, new: named && make, metadata }
     }
 
     /// What a node says of one of its rooms.
@@ -196,6 +202,8 @@ impl Book {
 
     /// A shard was read from the store, from `began` on: these are its rooms of this region.
     pub(super) fn read(&mut self, is_of_shard: impl Fn(&RoomId) -> bool, began: Mono, found: Vec<RoomSummary>) {
+        // Also where nobody asks.
+        self.expire(began);
         let there: BTreeSet<&RoomId> = found.iter().map(|summary| &summary.room).collect();
         let old = |entry: &Entry| (entry.stored || entry.kept == 0) && entry.heard < began;
         let gone = self.rooms.iter().filter(|(room, entry)| is_of_shard(room) && old(entry) && !there.contains(room));

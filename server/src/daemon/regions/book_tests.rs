@@ -46,7 +46,7 @@ fn wish(n: u32) -> Seek {
 
 fn told(answer: Answer) -> (RoomId, bool, bool) {
     match answer {
-        Answer::Room { room, make, new } => (room, make, new),
+        Answer::Room { room, make, new, .. } => (room, make, new),
         other => panic!("{other:?}"),
     }
 }
@@ -215,8 +215,9 @@ fn lists_leave_out_what_is_private_or_not_there_yet_page_by_page() {
     book.seek(Seek { filter: mode("duel"), ..wish(1) }, Mono(0));
     let names =
         |book: &Book, open, after, limit| match book.list(Some("arena"), (&Filter::default(), open), after, limit) {
-            Answer::Rooms { rooms, more } => {
-                (rooms.iter().map(|room| room.room.name().to_owned()).collect::<Vec<_>>().join(""), more)
+            Answer::Rooms { rooms, next } => {
+                let names = rooms.iter().map(|room| room.room.name().to_owned());
+                (names.collect::<Vec<_>>().join(""), next.is_some())
             }
             other => panic!("{other:?}"),
         };
@@ -237,6 +238,56 @@ fn lists_leave_out_what_is_private_or_not_there_yet_page_by_page() {
     }
     let page = book.list(None, (&Filter::default(), false), None, 1_000);
     assert!(crate::link::lobby::encode(&page).is_ok());
+}
+
+#[test]
+fn a_page_looks_at_a_bounded_number_of_rooms_and_the_next_one_goes_on() {
+    let mut book = book();
+    let about = |text: &str| Filter::from_iter([("about".to_owned(), Scalar::Text(text.to_owned()))]);
+    for n in 0..5_000 {
+        let metadata = about(if n == 4_999 { "it" } else { "another" }).encode().into();
+        book.note(news(RoomSummary { metadata, ..summary(&format!("r{n:05}"), 1) }, 5, &[]), Mono(0));
+    }
+    let (mut after, mut pages) = (None, Vec::new());
+    loop {
+        match book.list(Some("arena"), (&about("it"), false), after, 50) {
+            Answer::Rooms { rooms, next } => {
+                pages.push(rooms.len());
+                after = next;
+            }
+            other => panic!("{other:?}"),
+        }
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, [0, 0, 1], "some two thousand rooms are read for a page");
+    // What a kind has declared is at hand: no page is empty for it.
+    let page = book.list(Some("arena"), (&mode("duel"), false), None, 50);
+    assert_eq!(page, Answer::Rooms { rooms: Vec::new(), next: None });
+}
+
+#[test]
+fn whoever_comes_first_makes_the_room_that_was_named_and_not_another() {
+    let mut book = book();
+    let metadata = |answer| match answer {
+        Answer::Room { room, make: true, metadata, .. } => (room, metadata),
+        other => panic!("{other:?}"),
+    };
+    let named = metadata(book.seek(Seek { filter: mode("duel"), ..wish(1) }, Mono(0)));
+    assert_eq!(named.1, mode("duel").encode());
+    // Any room will do for him; the first one may have cut his socket.
+    assert_eq!(metadata(book.seek(wish(2), Mono(0))), named);
+    assert_eq!(metadata(book.seek(wish(2), Mono(0))), named, "asked again");
+}
+
+#[test]
+fn tickets_end_also_where_nobody_asks() {
+    let mut book = book();
+    book.seek(wish(1), Mono(0));
+    assert_eq!(book.size(), (1, 1));
+    book.read(|_| false, Mono(0).plus(KEEP_FOR), Vec::new());
+    assert_eq!(book.size(), (0, 0), "nobody is on the way to make the room any more");
 }
 
 /// What happens to a book.

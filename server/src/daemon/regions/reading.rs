@@ -52,19 +52,29 @@ pub(super) struct Reader {
 
 /// The reading beside the handlers; dropped, it ends.
 #[derive(Debug)]
-pub(super) struct Reading(Tasks);
+pub(super) struct Reading {
+    tasks: Tasks,
+    region: Arc<str>,
+}
 
 impl Reading {
     /// Whether it ended, which it does not by itself.
     pub(super) fn is_over(&self) -> bool {
-        self.0.running() == 0
+        self.tasks.running() == 0
     }
 }
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        self.0.shutdown().stop();
+        self.tasks.shutdown().stop();
+        // Of one that is gone nothing is shown here: it runs elsewhere, and would count twice.
+        show(&self.region, (0, 0));
     }
+}
+
+fn show(region: &str, (rooms, tickets): (usize, usize)) {
+    metrics::gauge!("tenure_match_rooms", "region" => region.to_owned()).set(rooms as f64);
+    metrics::gauge!("tenure_match_tickets", "region" => region.to_owned()).set(tickets as f64);
 }
 
 impl Reader {
@@ -103,7 +113,7 @@ impl Reader {
     /// Goes on with it on a task, which ends with what is given back.
     pub(super) fn go_on(self) -> Reading {
         let tasks = Tasks::new(Shutdown::new());
-        let stop = tasks.shutdown().clone();
+        let (stop, region) = (tasks.shutdown().clone(), self.region.clone());
         tasks.spawn("region reading", Kind::Job, async move {
             tokio::select! {
                 biased;
@@ -111,7 +121,7 @@ impl Reader {
                 error = self.run() => tracing::error!(region = &*self.region, %error, "a coordinator cannot read the store"),
             }
         });
-        Reading(tasks)
+        Reading { tasks, region }
     }
 
     async fn run(&self) -> Error {
@@ -156,9 +166,7 @@ impl Reader {
         let all = self.ownership.shards_in_all();
         let mut book = self.book.lock();
         book.read(|room| room.shard(all) == shard, began, found);
-        let (rooms, seats) = book.size();
-        metrics::gauge!("tenure_match_rooms", "region" => self.region.to_string()).set(rooms as f64);
-        metrics::gauge!("tenure_match_tickets", "region" => self.region.to_string()).set(seats as f64);
+        show(&self.region, book.size());
         Ok(())
     }
 

@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tenure_shared::{RoomId, SeatId, Seq, Term, Tick};
+use tenure_shared::{RoomId, SeatId, Seq, Term, Tick, codes::ErrorCode, wire::ServerMessage};
 
 use super::{Effect, Machine, Phase, View, find::Wish};
 use crate::{
-    gateway::router::pause,
+    gateway::{conn::encode, router::pause},
     link::{Attach, Mode},
     runtime::Mono,
     store::Session,
@@ -36,6 +36,8 @@ pub(super) enum Then {
     FindAnother(Wish),
     /// The room that the coordinator named is full or gone: it is asked again.
     SeekAnother(Wish),
+    /// The room that the coordinator named for another is not there yet: it is made; else the same.
+    MakeOrSeek(Wish),
     /// The generated name exists: another.
     AnotherName(Wish),
 }
@@ -68,6 +70,25 @@ pub(super) struct Attaching {
     pub(super) route_by: Option<Mono>,
     /// An owner answered that is behind what the client says it was shown.
     pub(super) behind: bool,
+}
+
+/// What a node says of an attach that it refuses.
+#[derive(Clone, Copy)]
+pub(super) struct Refusal<'a> {
+    pub(super) code: ErrorCode,
+    /// The game's own word in its place.
+    pub(super) word: Option<&'a str>,
+    pub(super) message: &'a str,
+    pub(super) retry_after: Option<u32>,
+}
+
+impl Refusal<'_> {
+    /// The answer to the request.
+    pub(super) fn error(&self, id: u32) -> Effect {
+        let Refusal { code, word, message, retry_after } = *self;
+        let code = word.unwrap_or(code.as_str());
+        Effect::Send(encode(&ServerMessage::Error { id, code, message, retry_after }))
+    }
 }
 
 impl Machine {

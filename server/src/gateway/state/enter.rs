@@ -12,7 +12,7 @@ use tenure_shared::{
 
 use super::{
     Ask, Effect, Machine, Phase, RESUMES, Stored, Tokens, View,
-    attaching::{Attaching, Then},
+    attaching::{Attaching, Refusal, Then},
     between::Between,
     error,
     find::{TRIES, Wish},
@@ -141,13 +141,8 @@ impl Machine {
             Phase::Storing(Box::new(Storing { id: attaching.id, attached, options, resumed, resumes, off: false }));
     }
 
-    pub(super) fn refused(
-        &mut self,
-        view: &View<'_>,
-        attempt: u32,
-        (code, message, retry_after): (ErrorCode, &str, Option<u32>),
-        out: &mut Vec<Effect>,
-    ) {
+    pub(super) fn refused(&mut self, view: &View<'_>, attempt: u32, refusal: Refusal<'_>, out: &mut Vec<Effect>) {
+        let Refusal { code, message, retry_after, .. } = refusal;
         if self.between_refused(view, attempt, (code, message, retry_after), out) {
             return;
         }
@@ -159,7 +154,7 @@ impl Machine {
         out.push(Effect::Forget);
         self.deadline = None;
         let Attaching { id, room, options, metadata, then, .. } = *attaching;
-        match (then, code) {
+        match (then, refusal.code) {
             (Then::Create, ErrorCode::NoSuchRoom) => {
                 if self.may_create(view, id, out) {
                     let attaching = Attaching { metadata, ..Attaching::new(id, room, options, Then::Tell) };
@@ -174,16 +169,21 @@ impl Machine {
                     self.create_some(view, Wish { tries: 0, ..wish }, out);
                 }
             }
+            (Then::MakeOrSeek(wish), ErrorCode::NoSuchRoom) => {
+                if self.may_create(view, id, out) {
+                    let then = Then::SeekAnother(wish);
+                    let attaching = Attaching { metadata, ..Attaching::new(id, room, options, then) };
+                    self.attach(view, attaching, Mode::JoinOrCreate, out);
+                }
+            }
             (
-                Then::SeekAnother(wish),
+                Then::SeekAnother(wish) | Then::MakeOrSeek(wish),
                 ErrorCode::NoSuchRoom | ErrorCode::RoomFull | ErrorCode::RoomError | ErrorCode::Limit,
             ) => self.seek_another(view, wish, (room, code), out),
             (Then::AnotherName(wish), ErrorCode::RoomExists) if wish.tries + 1 < TRIES => {
                 self.create_some(view, Wish { tries: wish.tries + 1, ..wish }, out);
             }
-            (Then::Tell | Then::Create | Then::FindAnother(_) | Then::SeekAnother(_) | Then::AnotherName(_), code) => {
-                out.push(error(id, code, message, retry_after));
-            }
+            _ => out.push(refusal.error(id)),
         }
     }
 

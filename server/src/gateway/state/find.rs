@@ -48,6 +48,8 @@ pub(super) struct Wish {
     /// The room that could not be joined, and why.
     pub(super) refused: Option<(RoomId, ErrorCode)>,
     pub(super) tries: u32,
+    /// Until when the coordinator is asked.
+    pub(super) until: Mono,
 }
 
 impl Wish {
@@ -100,7 +102,7 @@ impl Machine {
                 let attaching = Attaching { metadata, ..Attaching::new(id, room, options, Then::Create) };
                 self.attach(view, attaching, Mode::Join, out);
             }
-            Some(Target::Any(wish)) if view.is_coordinated(&wish.region) => self.seek(view, wish, out),
+            Some(Target::Any(wish)) if view.is_coordinated(&wish.region) => self.seek_first(view, wish, out),
             Some(Target::Any(wish)) if wish.filter.is_empty() => self.find(view, wish, out),
             Some(Target::Any(wish)) => {
                 let text = format!("filters need a coordinator: daemons.regions does not name {:?}", wish.region);
@@ -147,7 +149,8 @@ impl Machine {
         let region = wanted.region.unwrap_or(&view.rules.region);
         let filter = read_filter(id, wanted.filter, out)?;
         let (kind, request) = (wanted.kind.to_owned(), view.rng.next_u64());
-        let wish = Wish { id, kind, region: region.to_owned(), options, filter, request, refused: None, tries: 0 };
+        let (region_of, until) = (region.to_owned(), view.now.plus(ANSWER));
+        let wish = Wish { id, kind, region: region_of, options, filter, request, refused: None, tries: 0, until };
         match wanted.name {
             Some(name) => {
                 let metadata = wish.metadata();

@@ -25,7 +25,7 @@ use tenure_shared::{
     wire::{ClientMessage, ClientMessages, ServerMessage, Welcome},
 };
 
-use attaching::Attaching;
+use attaching::{Attaching, Refusal};
 pub(super) use effect::{Ask, Effect, Stored, Tokens};
 pub(super) use enter::detach;
 use enter::{Loading, Storing};
@@ -127,6 +127,7 @@ pub(super) struct Machine {
     /// A list of rooms that the client waits for, in whatever phase.
     listing: Option<Listing>,
     lists: Gcra,
+    wishes: Gcra,
 }
 
 impl Machine {
@@ -139,6 +140,7 @@ impl Machine {
             deadline: None,
             listing: None,
             lists: seek::list_rate(),
+            wishes: seek::wish_rate(),
         }
     }
 
@@ -261,8 +263,9 @@ impl Machine {
             ToGateway::Answered { attempt, answer, .. } => self.answered(view, attempt, answer.as_ref(), out),
             ToGateway::Attached(attached) => self.attached(attached, out),
             ToGateway::NotOwner { attempt, .. } => self.again(view, attempt, false, out),
-            ToGateway::Refused { attempt, code, message, retry_after, .. } => {
-                self.refused(view, attempt, (code, &message, retry_after), out);
+            ToGateway::Refused { attempt, code, word, message, retry_after, .. } => {
+                let refusal = Refusal { code, word: word.as_deref(), message: &message, retry_after };
+                self.refused(view, attempt, refusal, out);
             }
             ToGateway::Left { .. } => self.left(out),
             ToGateway::Close { code, reason, .. } => self.closed_by_room(code, &reason, out),

@@ -1,7 +1,8 @@
 //! What the coordinator of a region is asked: any room of a kind, and pages of its list of rooms.
 //!
 //! It is asked through any node, which waits while the coordinator moves. A node that does not answer in time is passed over for another;
-//! that is safe, since a player who asks twice is given the same room. Whatever happens the client has an answer by the deadline.
+//! that is safe, since a player who asks twice is given the same room. Whatever happens the client has an answer when the time for asking
+//! is over, and that of one attach behind it: no room is asked for any more then.
 
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ const NODE_GRACE: Duration = Duration::from_millis(250);
 const SEEKS: u32 = 6;
 /// Lists of rooms that a client may ask for, per second and at once.
 const LISTS: (u64, u64) = (2, 5);
+/// Rooms that it may have looked for: each is a question to the one coordinator of all gateways.
+const WISHES: (u64, u64) = (4, 10);
 
 /// A question on its way.
 #[derive(Debug)]
@@ -112,6 +115,12 @@ pub(super) fn list_rate() -> Gcra {
     Gcra::new(Duration::from_secs(1), per_second, at_once)
 }
 
+/// How often a client may have a room looked for.
+pub(super) fn wish_rate() -> Gcra {
+    let (per_second, at_once) = WISHES;
+    Gcra::new(Duration::from_secs(1), per_second, at_once)
+}
+
 /// A filter of a client, or the error that it gets.
 pub(super) fn read_filter(id: u32, filter: &[u8], out: &mut Vec<Effect>) -> Option<Filter> {
     if filter.is_empty() {
@@ -137,9 +146,17 @@ impl Wish {
 }
 
 impl Machine {
+    /// Asks the coordinator for a room, if the client does not ask too often.
+    pub(super) fn seek_first(&mut self, view: &View<'_>, wish: Wish, out: &mut Vec<Effect>) {
+        match self.wishes.take(view.now, 1) {
+            Ok(()) => self.seek(view, wish, out),
+            Err(wait) => out.push(error(wish.id, ErrorCode::Limit, "too many requests for a room", Some(millis(wait)))),
+        }
+    }
+
     /// Asks the coordinator for a room.
-    pub(super) fn seek(&mut self, view: &View<'_>, wish: Wish, out: &mut Vec<Effect>) {
-        self.deadline = Some(view.now.plus(ANSWER));
+    fn seek(&mut self, view: &View<'_>, wish: Wish, out: &mut Vec<Effect>) {
+        self.deadline = Some(wish.until);
         self.seek_on(view, Seeking { wish, asking: Asking::new(view.now) }, out);
     }
 
@@ -196,15 +213,18 @@ impl Machine {
         };
         let wish = &seeking.wish;
         match answer {
-            Some(Answer::Room { room, make, new }) if wish.fits(&room) => {
+            Some(Answer::Room { room, make, new, metadata }) if wish.fits(&room) => {
                 if new && !self.may_create(view, wish.id, out) {
                     self.deadline = None;
                     return;
                 }
-                let mode = if make { Mode::JoinOrCreate } else { Mode::Join };
-                let metadata = if make { wish.metadata() } else { Bytes::new() };
                 let (id, options) = (wish.id, wish.options.clone());
-                let then = Then::SeekAnother(seeking.wish);
+                // Named for another, it is joined first: only whoever makes it creates a room.
+                let (mode, then) = match (make, new) {
+                    (_, true) => (Mode::JoinOrCreate, Then::SeekAnother(seeking.wish)),
+                    (true, false) => (Mode::Join, Then::MakeOrSeek(seeking.wish)),
+                    (false, false) => (Mode::Join, Then::SeekAnother(seeking.wish)),
+                };
                 self.attach(view, Attaching { metadata, ..Attaching::new(id, room, options, then) }, mode, out);
             }
             Some(Answer::Refused { code, message }) => {
@@ -233,7 +253,7 @@ impl Machine {
         out: &mut Vec<Effect>,
     ) {
         let (id, tries) = (wish.id, wish.tries + 1);
-        if tries >= SEEKS {
+        if tries >= SEEKS || view.now >= wish.until {
             return out.push(error(
                 id,
                 ErrorCode::MayRetry,
@@ -287,8 +307,7 @@ impl Machine {
 
     fn listed(&mut self, view: &View<'_>, mut listing: Listing, answer: Option<Answer>, out: &mut Vec<Effect>) {
         match answer {
-            Some(Answer::Rooms { rooms, more }) => {
-                let next = if more { rooms.last().map(|room| room.room.clone()) } else { None };
+            Some(Answer::Rooms { rooms, next }) => {
                 let rooms = rooms.iter().take(limits::LIST_ROOMS).map(shown).collect();
                 out.push(Effect::Send(encode(&ServerMessage::Rooms { id: listing.id, rooms, next })));
             }

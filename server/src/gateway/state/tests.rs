@@ -56,7 +56,7 @@ impl World {
                 form: msgpack::Bounds::CLIENT,
             },
             auth: Auth::new(&AuthConfig::default(), Guests::Always, &secret).expect("usable"),
-            creates: Creates::new(6),
+            creates: Creates::new(seek::CREATES),
             rng: crate::runtime::Rng::seeded(1),
             now: 0,
         }
@@ -220,7 +220,7 @@ proptest! {
                 Event::Refused(late, n) => {
                     let (code, message) = (ErrorCode::ALL[n], String::new());
                     let (conn, attempt) = (ConnId(1), attempt - u32::from(late));
-                    machine.node(&view, ToGateway::Refused { conn, attempt, code, message, retry_after: None }, &mut out);
+                    machine.node(&view, ToGateway::Refused { conn, attempt, code, word: None, message, retry_after: None }, &mut out);
                 }
                 Event::Left => machine.node(&view, ToGateway::Left { conn: ConnId(1) }, &mut out),
                 Event::Stored(n) => {
@@ -343,7 +343,7 @@ fn asked(out: &[Effect]) -> Option<&crate::link::Attach> {
 }
 
 fn refused(attempt: u32, code: ErrorCode) -> ToGateway {
-    ToGateway::Refused { conn: ConnId(1), attempt, code, message: "no".to_owned(), retry_after: None }
+    ToGateway::Refused { conn: ConnId(1), attempt, code, word: None, message: "no".to_owned(), retry_after: None }
 }
 
 fn detaches(out: &[Effect]) -> Vec<Generation> {
@@ -364,7 +364,7 @@ fn answers_to_an_attempt_that_was_given_up_are_nobodys() {
     let second = driver.join();
     assert_ne!(first, second);
     let (code, message) = (ErrorCode::RoomFull, String::new());
-    let refused = ToGateway::Refused { conn: ConnId(1), attempt: first, code, message, retry_after: None };
+    let refused = ToGateway::Refused { conn: ConnId(1), attempt: first, code, word: None, message, retry_after: None };
     assert!(driver.node(refused).is_empty(), "the second attempt goes on");
     let out = driver.node(ToGateway::Attached(attached_to(room(0), first, 1, 9)));
     assert_eq!(detaches(&out), [Generation(1)]);

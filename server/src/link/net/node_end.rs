@@ -73,7 +73,7 @@ fn answer(refused: ToNode) -> Option<ToGateway> {
         ToNode::Attach(Attach { conn, attempt, .. }) => {
             let message = "the node does not take it now".to_owned();
             let retry_after = Some(RETRY_AFTER);
-            Some(ToGateway::Refused { conn, attempt, code: ErrorCode::MayRetry, message, retry_after })
+            Some(ToGateway::Refused { conn, attempt, code: ErrorCode::MayRetry, word: None, message, retry_after })
         }
         ToNode::Find { conn, attempt, .. } => Some(ToGateway::Found { conn, attempt, room: None, new: false }),
         ToNode::Ask { conn, attempt, .. } => Some(ToGateway::Answered { conn, attempt, answer: None }),

@@ -135,7 +135,7 @@ fn refuse(host: &Host, attach: &Attach, code: ErrorCode, text: &str) {
     host.finder.lock().release((attach.gateway, attach.conn));
     let (conn, attempt, message) = (attach.conn, attach.attempt, text.to_owned());
     let retry_after = (code != ErrorCode::UnknownKind).then_some(RETRY_AFTER);
-    answer_late(host, attach, ToGateway::Refused { conn, attempt, code, message, retry_after });
+    answer_late(host, attach, ToGateway::Refused { conn, attempt, code, word: None, message, retry_after });
 }
 
 fn answer_late(host: &Host, attach: &Attach, answer: ToGateway) {

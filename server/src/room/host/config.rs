@@ -21,8 +21,9 @@ const _: () = assert!(REWARD_GRANTS + OTHER_GRANTS <= limits::BATCH_GRANTS);
 pub(super) const GATEWAY_BACKLOG: usize = 64;
 /// Longest time for which they are kept.
 pub(super) const GATEWAY_PATIENCE: Duration = Duration::from_secs(5);
-/// Most questions of gateways to coordinators that wait for an answer here; one more is answered with nothing.
-pub(super) const QUESTIONS: usize = 1_024;
+/// Most questions of gateways to coordinators that wait for an answer here; one more is answered with nothing. Half of what may wait for
+/// daemons in all: a coordinator that hangs is to keep nobody from the others.
+pub const QUESTIONS: usize = 512;
 /// Most attaches of one shard that wait until it is decided whether it stays; more are given back to the gateway.
 pub(super) const KEPT_ATTACHES: usize = 4_096;
 /// Longest wait of an attach for what the store says of a shard that is not here.

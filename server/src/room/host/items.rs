@@ -6,8 +6,7 @@ use std::collections::HashSet;
 use super::config::{GAME_ITEMS, OWED_CHARGES};
 use crate::{
     plugin::RoomKind,
-    room::world::owed,
-    store::{GrantId, Ignored, OWED_CHARGE, WorkId, WorkItem},
+    store::{Ignored, OWED_CHARGE, WorkId, WorkItem},
 };
 
 /// The identities of a room's items, hashed: a loaded room remembers sixteen bytes of an item that is far away. Two of one hash count as one,
@@ -39,13 +38,18 @@ impl Items {
         }
     }
 
-    /// Those that an item is one of, and how many there may be.
+    /// Those that an item is one of, and how many there may be. The world has counted the charges that it owes.
     fn of(&mut self, id: &WorkId) -> Option<(&mut HashSet<u64>, usize)> {
         match id {
             id if is_of_game(id) => Some((&mut self.game, GAME_ITEMS)),
-            id if id.job.starts_with(OWED_CHARGE) => Some((&mut self.owed, OWED_CHARGES)),
+            id if id.job.starts_with(OWED_CHARGE) => Some((&mut self.owed, usize::MAX)),
             _ => None,
         }
+    }
+
+    /// How many more charges may wait as work.
+    pub(in crate::room) fn owed_places(&self) -> usize {
+        OWED_CHARGES.saturating_sub(self.owed.len())
     }
 
     /// These are done, or taken back.
@@ -85,8 +89,7 @@ pub(in crate::room) fn takes(kind: &RoomKind, job: &str) -> bool {
 
 /// Said of an item for which there is no place.
 pub(in crate::room) fn too_many(id: &WorkId) -> String {
-    let most = if is_of_game(id) { GAME_ITEMS } else { OWED_CHARGES };
-    format!("{} {:?}: more than {most} items of this room wait, so it is refused", id.job, id.key)
+    format!("{} {:?}: more than {GAME_ITEMS} items of this room wait, so it is refused", id.job, id.key)
 }
 
 /// Said of an item that game code scheduled in vain.
@@ -98,15 +101,6 @@ pub(in crate::room) fn in_vain(one: &Ignored) -> String {
         "was done, and a key is done once: take one that was never used"
     };
     format!("job {:?} {:?} was scheduled in vain: it {why}", id.job, id.key)
-}
-
-/// Whether it is a charge whose item was refused.
-pub(in crate::room) fn is_refused_charge(refused: &[WorkId], charge: &GrantId) -> bool {
-    let mut owed = refused.iter().filter(|id| id.job.starts_with(OWED_CHARGE)).peekable();
-    owed.peek().is_some() && {
-        let key = owed::key(charge);
-        owed.any(|id| id.key == key)
-    }
 }
 
 #[cfg(test)]
@@ -142,7 +136,9 @@ mod tests {
         assert_eq!(items.admit(&mut vec![item("job", 0)]).len(), 1);
         // Charges that are owed have a bound of their own.
         let charge = format!("{OWED_CHARGE}shop");
-        let mut owed: Vec<_> = (0..=OWED_CHARGES).map(|n| item(&charge, n)).collect();
-        assert_eq!(items.admit(&mut owed), [item(&charge, OWED_CHARGES).id]);
+        let mut owed: Vec<_> = (1..OWED_CHARGES).map(|n| item(&charge, n)).collect();
+        assert_eq!((items.admit(&mut owed), items.owed_places()), (vec![], 1));
+        items.gone([item(&charge, 1).id].iter());
+        assert_eq!(items.owed_places(), 2);
     }
 }

@@ -264,7 +264,7 @@ impl Link {
     ) -> Result<(), Refused<ToNode>> {
         self.host.finder.lock().release((attach.gateway, attach.conn));
         let (conn, attempt) = (attach.conn, attach.attempt);
-        let refused = ToGateway::Refused { conn, attempt, code, message: text.to_owned(), retry_after };
+        let refused = ToGateway::Refused { conn, attempt, code, word: None, message: text.to_owned(), retry_after };
         answered(self.host.gateways.send(self.id, refused), ToNode::Attach(attach))
     }
 }

@@ -44,13 +44,13 @@ mod watchdog;
 use std::{collections::BTreeMap, io, sync::Arc};
 
 pub use bulletin::{Reports, RoomNews};
-pub use config::HostConfig;
+pub use config::{HostConfig, QUESTIONS};
 pub(in crate::room) use config::{LONGEST_RETRY, backoff};
 pub use executor::{Activity, Busy, Executor, Next, Wake};
 pub use frozen::Frozen;
 pub use hands::Hands;
 pub use inbox::Stage;
-pub(in crate::room) use items::{Items, in_vain, is_of_game, is_refused_charge, takes, too_many};
+pub(in crate::room) use items::{Items, in_vain, is_of_game, takes, too_many};
 pub use prepared::Space;
 pub use status::{HostStatus, RoomStatus, StopReport};
 pub use threads::Threads;

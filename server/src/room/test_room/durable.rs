@@ -10,7 +10,7 @@ use tenure_shared::{IncarnationId, PlayerId, RoomId, ShardId, Term};
 use crate::{
     plugin::{Reward, TaskEnd, TaskFuture, TaskResult},
     room::{
-        host::{HostConfig, Items, LONGEST_RETRY, backoff, in_vain, is_of_game, is_refused_charge, too_many},
+        host::{HostConfig, Items, LONGEST_RETRY, backoff, in_vain, is_of_game, too_many},
         world::{DueWork, Effects, GrantResult, MissedGrants, TickInput},
     },
     runtime::Wall,
@@ -152,6 +152,7 @@ impl Durable {
             input.missed.push(MissedGrants { player, since, lines, balances });
         }
         input.tasks = std::mem::take(&mut self.tasks);
+        input.owed_places = self.items.owed_places();
     }
 
     /// A grant that its ledger refuses is reported, and told as insufficient; a node keeps it as parked work besides.
@@ -182,7 +183,6 @@ impl Durable {
         let decided: BTreeSet<GrantId> = self.outbox(wall).into_iter().map(|entry| entry.grant.id).collect();
         let twice = grants.iter().find(|grant| decided.contains(&grant.id));
         assert!(twice.is_none(), "{twice:?} was decided twice (H6)");
-        let trimmed = delivered.iter().filter(|id| !is_refused_charge(&refused, id));
         let mut batch = Batch {
             checkpoints: vec![checkpoint],
             scheduled,
@@ -190,7 +190,7 @@ impl Durable {
             completed,
             advanced,
             grants: grants.into_iter().map(|grant| (self.room.clone(), grant)).collect(),
-            trimmed: trimmed.filter_map(|id| self.told.get(id).copied()).collect(),
+            trimmed: delivered.iter().filter_map(|id| self.told.get(id).copied()).collect(),
             ..Batch::default()
         };
         for (id, reason) in failed {

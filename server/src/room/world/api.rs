@@ -102,6 +102,8 @@ pub enum WorldError {
 pub struct AttachRefused {
     /// For programs.
     pub code: ErrorCode,
+    /// The game's own word, with [`ErrorCode::Refused`].
+    pub word: Option<Box<str>>,
     /// For people.
     pub message: String,
     /// Milliseconds after which it may be tried again.
@@ -164,6 +166,8 @@ pub struct TickInput {
     pub due: Vec<DueWork>,
     /// What ledgers answered.
     pub results: Vec<GrantResult>,
+    /// How many more charges may wait as work for a build that hands them over.
+    pub owed_places: usize,
     /// Balances that were asked for by [`TickOutput::balances_wanted`].
     pub balances: Vec<(PlayerId, Vec<(String, i64)>)>,
     /// Ledgers that were asked for by [`TickOutput::missed_wanted`].

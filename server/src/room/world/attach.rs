@@ -211,7 +211,10 @@ impl RoomWorld {
         for hook in &mut hooks {
             answer = match run(hook, &mut self.world, join.clone()) {
                 Ok(Ok(())) => continue,
-                Ok(Err(refuse)) => Err(refused(ErrorCode::Refused, refuse.reason().to_owned())),
+                Ok(Err(refuse)) => {
+                    let word = self.word_of(&refuse);
+                    Err(AttachRefused { word, ..refused(ErrorCode::Refused, refuse.reason().to_owned()) })
+                }
                 Err(e) => {
                     self.error(format!("on_join: {e}"));
                     Err(refused(ErrorCode::RoomError, "the room cannot take players".to_owned()))
@@ -250,7 +253,7 @@ const TAKEN: &str = "another socket took this seat";
 
 fn refused(code: ErrorCode, message: String) -> AttachRefused {
     let retry_after = matches!(code, ErrorCode::MayRetry).then_some(1_000);
-    AttachRefused { code, message, retry_after, close: None }
+    AttachRefused { code, word: None, message, retry_after, close: None }
 }
 
 #[cfg(test)]

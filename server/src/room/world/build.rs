@@ -154,6 +154,7 @@ impl RoomWorld {
             effects: Effects::default(),
             grants: 0,
             delivered: BTreeMap::new(),
+            owed_places: 0,
             saves: VecDeque::new(),
             balances_wanted: BTreeSet::new(),
             missed: Missed::default(),

@@ -139,13 +139,19 @@ impl RoomWorld {
         self.refuse_request(queued.seat, request, code, &refuse);
     }
 
-    pub(super) fn refuse_request(&mut self, seat: SeatId, request: u32, code: ErrorCode, refuse: &Refuse) {
-        let word = refuse.word().unwrap_or_else(|fault| {
+    /// The game's own word for a refusal. One that is no word is reported, and left out.
+    pub(super) fn word_of(&mut self, refuse: &Refuse) -> Option<Box<str>> {
+        let word = refuse.word().map(|word| word.map(Box::from));
+        word.unwrap_or_else(|fault| {
             self.error(fault);
             None
-        });
+        })
+    }
+
+    pub(super) fn refuse_request(&mut self, seat: SeatId, request: u32, code: ErrorCode, refuse: &Refuse) {
         // A game's own word is more than that it said no.
-        let code = word.filter(|_| code == ErrorCode::RequestFailed).unwrap_or(code.as_str());
+        let word = self.word_of(refuse).filter(|_| code == ErrorCode::RequestFailed);
+        let code = word.as_deref().unwrap_or(code.as_str());
         self.tell(seat, &ServerMessage::Error { id: request, code, message: refuse.reason(), retry_after: None });
     }
 

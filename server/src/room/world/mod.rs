@@ -96,6 +96,8 @@ pub struct RoomWorld {
     grants: u32,
     /// Results that game code has been given, until the store has a checkpoint that says so.
     delivered: BTreeMap<GrantId, Option<u64>>,
+    /// How many more charges may wait as work, in this tick.
+    owed_places: usize,
     /// What each seat had applied in checkpoints that the store does not have yet.
     saves: VecDeque<(u64, Vec<(SeatId, Seq)>)>,
     balances_wanted: BTreeSet<PlayerId>,

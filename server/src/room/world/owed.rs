@@ -54,8 +54,17 @@ impl RoomWorld {
         }
     }
 
-    /// Keeps a charge that could not be handed over: in the commit that takes note of its ledger's answer.
+    /// Keeps a charge that could not be handed over: in the commit that takes note of its ledger's answer. Where none has a place any more
+    /// the answer counts as not heard, here and in the checkpoint: it stays in the outbox, and comes again when the room is loaded anew.
     pub(super) fn owe(&mut self, grant: Grant, applied: Applied, why: &str) {
+        let Some(left) = self.owed_places.checked_sub(1) else {
+            self.delivered.remove(&grant.id);
+            self.effects.delivered.retain(|id| *id != grant.id);
+            let Grant { id, player, .. } = &grant;
+            return self
+                .error(format!("charge {} of {player} stays in the outbox, since too many wait as work: {why}", id.0));
+        };
+        self.owed_places = left;
         self.error(format!("charge {:?} of {} waits as work: {why}", grant.source, grant.player));
         let job = format!("{OWED_CHARGE}{}", grant.source).into();
         let id = WorkId { room: self.room.clone(), job, key: key(&grant.id) };

@@ -37,6 +37,7 @@ impl RoomWorld {
         self.begin(input.wall);
         self.learn(&input);
         self.end_graces();
+        self.owed_places = input.owed_places;
         for result in input.results {
             self.deliver(result);
         }

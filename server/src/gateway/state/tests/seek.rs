@@ -1,9 +1,14 @@
 //! What the coordinator of a region is asked, and what becomes of its answers.
 
+use std::collections::BTreeMap;
+
 use tenure_shared::{Filter, Scalar, wire::ServerMessages};
 
 use super::*;
 use crate::link::lobby::{self, Answer, Listed, Question, Seek};
+
+/// Rooms that a player may create in a minute.
+pub(super) const CREATES: u32 = 6;
 
 fn driver() -> Driver {
     let mut driver = Driver::new();
@@ -34,8 +39,14 @@ fn answer(driver: &mut Driver, attempt: u32, answer: Option<&Answer>) -> Vec<Eff
     driver.node(ToGateway::Answered { conn: ConnId(1), attempt, answer })
 }
 
+/// What a room that is made begins with.
+fn duel() -> Filter {
+    [("mode".to_owned(), Scalar::Text("duel".into()))].into_iter().collect()
+}
+
 fn named(n: u8, make: bool) -> Answer {
-    Answer::Room { room: room(n), make, new: make }
+    let metadata = if make { duel().encode().into() } else { Bytes::new() };
+    Answer::Room { room: room(n), make, new: make, metadata }
 }
 
 /// The code of the error that the client gets.
@@ -140,7 +151,7 @@ fn receive(driver: &mut Driver, message: &Bytes) -> Vec<Effect> {
 
 #[test]
 fn filters_go_to_the_coordinator_and_into_the_room_that_is_made_and_need_one() {
-    let filter: Filter = [("mode".to_owned(), Scalar::Text("duel".into()))].into_iter().collect();
+    let filter = duel();
     let mut driver = driver();
     let (_, attempt, asked_for) = seek(&receive(&mut driver, &join_or_create(&filter.encode(), None)));
     assert_eq!(asked_for.filter, filter);
@@ -173,13 +184,13 @@ fn a_list_is_asked_for_in_any_state_one_at_a_time_and_at_a_bounded_rate() {
         metadata: Bytes::copy_from_slice(metadata),
         locked: false,
     };
-    let page = Answer::Rooms { rooms: vec![summary(1, &[0x80]), summary(2, b"a text")], more: true };
+    let page = Answer::Rooms { rooms: vec![summary(1, &[0x80]), summary(2, b"a text")], next: Some(room(3)) };
     let out = answer(&mut driver, attempt, Some(&page));
     let Some(Effect::Send(sent)) = out.first() else { panic!("{out:?}") };
     match ServerMessages::new(sent, &msgpack::Bounds::SERVER).next() {
         Some(Ok(ServerMessage::Rooms { id: 5, rooms, next })) => {
             assert_eq!((rooms.len(), rooms[0].metadata, rooms[1].metadata), (2, &[0x80][..], &[0xc0][..]));
-            assert_eq!(next, Some(room(2)));
+            assert_eq!(next, Some(room(3)), "the coordinator says how far it looked");
         }
         other => panic!("{other:?}"),
     }
@@ -187,7 +198,7 @@ fn a_list_is_asked_for_in_any_state_one_at_a_time_and_at_a_bounded_rate() {
         .filter_map(|id| {
             let out = receive(&mut driver, &rooms(id));
             if let Some((_, attempt, _)) = question(&out) {
-                answer(&mut driver, attempt, Some(&Answer::Rooms { rooms: Vec::new(), more: false }));
+                answer(&mut driver, attempt, Some(&Answer::Rooms { rooms: Vec::new(), next: None }));
             }
             error_of(&out)
         })
@@ -197,4 +208,92 @@ fn a_list_is_asked_for_in_any_state_one_at_a_time_and_at_a_bounded_rate() {
     driver.world.rules.coordinated.clear();
     driver.world.now += 5_000_000_000;
     assert_eq!(error_of(&receive(&mut driver, &rooms(30))).as_deref(), Some("refused"));
+}
+
+#[test]
+fn a_room_that_was_named_for_another_is_made_as_it_was_named_and_counts_as_a_create_only_then() {
+    let mut driver = driver();
+    let metadata: Bytes = duel().encode().into();
+    let to_be_made = Answer::Room { room: room(1), make: true, new: false, metadata: metadata.clone() };
+    let (mut made, mut limited) = (0, 0);
+    // Whatever another account has had named: nobody makes more rooms than he may.
+    for _ in 0..CREATES + 3 {
+        let (_, attempt, _) = seek(&driver.say(1, 0));
+        let out = answer(&mut driver, attempt, Some(&to_be_made));
+        let joins = asked(&out).expect("an attach");
+        assert_eq!((joins.mode, &joins.metadata), (Mode::Join, &metadata));
+        let out = driver.node(refused(joins.attempt, ErrorCode::NoSuchRoom));
+        match asked(&out) {
+            Some(makes) => {
+                made += 1;
+                assert_eq!((makes.mode, &makes.room, &makes.metadata), (Mode::JoinOrCreate, &room(1), &metadata));
+                driver.node(refused(makes.attempt, ErrorCode::MayRetry));
+            }
+            None => {
+                limited += 1;
+                assert_eq!(error_of(&out).as_deref(), Some("limit"));
+            }
+        }
+        driver.world.now += 1_000_000_000;
+    }
+    assert_eq!((made, limited), (CREATES, 3));
+    // It is there after all, or full: no create.
+    let (_, attempt, _) = seek(&driver.say(1, 0));
+    let out = answer(&mut driver, attempt, Some(&to_be_made));
+    let joins = asked(&out).expect("an attach");
+    let again = seek(&driver.node(refused(joins.attempt, ErrorCode::RoomFull)));
+    assert_eq!(again.2.refused, Some((room(1), "room_full".to_owned())));
+}
+
+#[test]
+fn a_thousand_requests_for_a_room_are_few_questions() {
+    let mut driver = driver();
+    let (mut questions, mut refusals) = (0, BTreeMap::new());
+    for _ in 0..1_000 {
+        let out = driver.say(1, 0);
+        if let Some((_, attempt, _)) = question(&out) {
+            questions += 1;
+            answer(&mut driver, attempt, Some(&Answer::refused(ErrorCode::BadPayload, "no such key".to_owned())));
+        }
+        *refusals.entry(error_of(&out)).or_insert(0) += 1;
+    }
+    assert_eq!((questions, refusals.get(&Some("limit".to_owned()))), (10, Some(&990)));
+}
+
+#[test]
+fn rooms_that_do_not_answer_do_not_make_the_time_for_asking_longer() {
+    let mut driver = driver();
+    let begun = driver.world.now;
+    let (_, mut attempt, _) = seek(&driver.say(1, 0));
+    loop {
+        let out = answer(&mut driver, attempt, Some(&named(1, false)));
+        let number = asked(&out).expect("an attach").attempt;
+        // Each takes almost as long as it may.
+        driver.world.now += 9_000_000_000;
+        let out = driver.node(refused(number, ErrorCode::RoomFull));
+        match question(&out) {
+            Some((_, next, _)) => attempt = next,
+            None => {
+                assert_eq!(error_of(&out).as_deref(), Some("may_retry"));
+                break;
+            }
+        }
+    }
+    assert!(driver.world.now - begun <= 20_000_000_000, "{}", driver.world.now - begun);
+}
+
+#[test]
+fn a_game_that_says_no_in_a_word_of_its_own_is_heard() {
+    let mut driver = driver();
+    let (_, attempt, _) = seek(&driver.say(1, 0));
+    let out = answer(&mut driver, attempt, Some(&named(1, false)));
+    let number = asked(&out).expect("an attach").attempt;
+    let word = Some("level_too_low".into());
+    let no = match refused(number, ErrorCode::Refused) {
+        ToGateway::Refused { conn, attempt, code, message, retry_after, .. } => {
+            ToGateway::Refused { conn, attempt, code, word, message, retry_after }
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(error_of(&driver.node(no)).as_deref(), Some("level_too_low"));
 }

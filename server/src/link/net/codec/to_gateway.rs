@@ -38,11 +38,12 @@ fn packet(message: &ToGateway) -> Result<Packet, TooLong> {
             out
         }
         ToGateway::Attached(attached) => write_attached(attached),
-        ToGateway::Refused { conn, attempt, code, message, retry_after } => {
+        ToGateway::Refused { conn, attempt, code, word, message, retry_after } => {
             let mut out = Out::new(3, 5);
             out.uint(conn.0);
             out.uint(*attempt);
-            out.text(code.as_str(), TEXT_BYTES);
+            // A game's own word is none of the framework's: one text says both.
+            out.text(word.as_deref().unwrap_or(code.as_str()), TEXT_BYTES);
             out.text(message, TEXT_BYTES);
             out.opt_uint(retry_after.map(u64::from));
             out
@@ -223,11 +224,13 @@ pub(in super::super) fn read_to_gateway(packet: &Bytes) -> Result<Option<ToGatew
         }
         3 => {
             f.expect("refused", 5)?;
+            let (conn, attempt, text) = (f.conn()?, f.u32("attempt")?, f.text("code", TEXT_BYTES)?);
+            let code = ErrorCode::from_word(text);
             ToGateway::Refused {
-                conn: f.conn()?,
-                attempt: f.u32("attempt")?,
-                // A word of a newer version: the client may try again, as with every fault that nobody knows.
-                code: ErrorCode::from_word(f.text("code", TEXT_BYTES)?).unwrap_or(ErrorCode::MayRetry),
+                conn,
+                attempt,
+                code: code.unwrap_or(ErrorCode::Refused),
+                word: code.is_none().then(|| text.into()),
                 message: f.text("message", TEXT_BYTES)?.to_owned(),
                 retry_after: f.optional(|f| f.u32("retry_after"))?,
             }

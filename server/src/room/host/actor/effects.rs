@@ -8,7 +8,7 @@ use super::{
     super::{
         config::{LONGEST_RETRY, MISSED_LINES, backoff},
         inbox::{Durable, Saved},
-        items::{in_vain, is_refused_charge, too_many},
+        items::{in_vain, too_many},
         lately::Said,
         names,
         shard::pending::Request,
@@ -51,9 +51,7 @@ impl Actor {
         }
         let mut told = Vec::new();
         for id in &delivered {
-            // A charge for which there is no place stays in the outbox, and comes again when the room is loaded anew.
-            let kept = is_refused_charge(&refused, id);
-            if let Some((position, _)) = self.results.get(id).filter(|_| !kept) {
+            if let Some((position, _)) = self.results.get(id) {
                 request.trimmed.push(*position);
                 told.push(id.clone());
             }

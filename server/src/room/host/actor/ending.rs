@@ -142,7 +142,7 @@ impl Actor {
                     // The room may be stored: sent on by its gateway, the same wish would be refused for the room that it made.
                     let (code, retry_after) = (ErrorCode::MayRetry, Some(RETRY_AFTER));
                     let message = "the room's node changed while it was made".to_owned();
-                    ToGateway::Refused { conn, attempt, code, message, retry_after }
+                    ToGateway::Refused { conn, attempt, code, word: None, message, retry_after }
                 } else {
                     self.host.not_owner(conn, attempt, self.shard.id())
                 };

@@ -292,8 +292,8 @@ impl Actor {
             Err(AttachRefused { close: Some(code), message, .. }) => {
                 ToGateway::Close { conn: attach.conn, code, reason: message }
             }
-            Err(AttachRefused { code, message, retry_after, close: None }) => {
-                ToGateway::Refused { conn: attach.conn, attempt: attach.attempt, code, message, retry_after }
+            Err(AttachRefused { code, word, message, retry_after, close: None }) => {
+                ToGateway::Refused { conn: attach.conn, attempt: attach.attempt, code, word, message, retry_after }
             }
         };
         for (gateway, message) in messages.into_iter().chain([(attach.gateway, answer)]) {
@@ -326,7 +326,7 @@ impl Actor {
     pub(super) fn refuse(&mut self, attach: &Attach, code: ErrorCode, message: &str, retry_after: Option<u32>) {
         self.host.finder.lock().release((attach.gateway, attach.conn));
         let (conn, attempt, message) = (attach.conn, attach.attempt, message.to_owned());
-        let refused = ToGateway::Refused { conn, attempt, code, message, retry_after };
+        let refused = ToGateway::Refused { conn, attempt, code, word: None, message, retry_after };
         self.mail.send(&self.host, attach.gateway, refused);
     }
 
@@ -343,6 +343,7 @@ impl Actor {
                     conn: attached.conn,
                     attempt: attached.attempt,
                     code: ErrorCode::MayRetry,
+                    word: None,
                     message: "the room could not be stored".to_owned(),
                     retry_after: Some(RETRY_AFTER),
                 },

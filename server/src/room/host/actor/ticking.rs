@@ -150,6 +150,7 @@ impl Actor {
             wall: self.host.store_now(),
             due,
             results: std::mem::take(&mut self.fresh),
+            owed_places: self.items.owed_places(),
             balances: std::mem::take(&mut self.balances),
             missed: std::mem::take(&mut self.missed),
             tasks: std::mem::take(&mut self.task_results),

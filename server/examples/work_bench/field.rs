@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tenure::{plugin::RoomKind, prelude::*, runtime::Clock};
 use tenure_shared::RoomId;
 
-use crate::ROOMS;
+use crate::size;
 
 /// The kind of the rooms.
 pub(crate) const KIND: &str = "field";
@@ -41,5 +41,5 @@ pub(crate) fn kind() -> anyhow::Result<Arc<RoomKind>> {
 
 /// All rooms.
 pub(crate) fn rooms() -> impl Iterator<Item = Result<RoomId, tenure_shared::IdError>> {
-    (0..ROOMS).map(|nth| RoomId::from_parts(KIND, "eu", &format!("r{nth}")))
+    (0..size().0).map(|nth| RoomId::from_parts(KIND, "eu", &format!("r{nth}")))
 }

@@ -13,7 +13,7 @@ use tenure::{
 use tenure_shared::ShardId;
 use tokio::task::JoinSet;
 
-use crate::{ROOMS, SHARDS, field};
+use crate::{SHARDS, field, size};
 
 /// Time in which a node reads what is near.
 const SETTLE: Duration = Duration::from_secs(3);
@@ -38,7 +38,7 @@ pub(crate) struct Fired {
 impl Fired {
     /// Prints it; items per second.
     pub(crate) fn print(&self, what: &str) -> f64 {
-        let rate = ROOMS as f64 / self.all_s.max(0.001);
+        let rate = size().0 as f64 / self.all_s.max(0.001);
         println!("{what:<34} {rate:>9.0} {:>9.0} {:>9.0} {:>9.2}", self.p50_ms, self.p99_ms, self.all_s);
         rate
     }
@@ -78,7 +78,8 @@ pub(crate) async fn run(url: &str, due: Option<u64>) -> anyhow::Result<()> {
     if let Some(due) = due.map(Wall) {
         told.all_s = until_done(&store, &clock, due).await?;
         let late = field::LATE.lock().map(|late| late.clone()).unwrap_or_default();
-        anyhow::ensure!(late.len() == ROOMS, "{} of {ROOMS} items were done", late.len());
+        let rooms = size().0;
+        anyhow::ensure!(late.len() == rooms, "{} of {rooms} items were done", late.len());
         (told.p50_ms, told.p99_ms) = quantiles(late);
     }
     told.rss_mib = rss_mib()?;
@@ -94,7 +95,7 @@ async fn until_done(store: &Store, clock: &Clock, due: Wall) -> anyhow::Result<f
     let end = clock.now().plus(PATIENCE);
     loop {
         let now = store.now();
-        if now > due && field::LATE.lock().is_ok_and(|late| late.len() >= ROOMS) {
+        if now > due && field::LATE.lock().is_ok_and(|late| late.len() >= size().0) {
             let mut shards = JoinSet::new();
             for shard in (0..SHARDS).map(ShardId) {
                 let store = store.clone();

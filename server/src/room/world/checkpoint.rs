@@ -60,6 +60,9 @@ pub(super) struct More {
     /// Of those that were shown lately.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) shown: Vec<(u64, Place)>,
+    /// How many grants game code has decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) grants: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -119,7 +122,7 @@ impl RoomWorld {
         self.known.forget(self.wall);
         self.remember_save(self.version);
         let stored = self.stored();
-        let more = self.missed.stored(self.sure());
+        let more = More { grants: Some(self.grants), ..self.missed.stored(self.sure()) };
         let mut body = Vec::new();
         if let Err(e) = encode(&mut body, &stored).and_then(|()| encode_named(&mut body, &more)) {
             // Plain data: this cannot fail short of a fault in the encoder. An unreadable body would lose the room.

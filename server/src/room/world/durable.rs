@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use tenure_shared::wire::{self, ServerMessage};
+use xxhash_rust::xxh3::Xxh3;
 
 use super::{DueWork, GrantResult, RoomWorld};
 use crate::{
@@ -94,18 +95,38 @@ impl RoomWorld {
         }
         for grant in grants {
             self.grants += 1;
-            // A room that is deleted and made again under the same name and term is told apart by its birth.
-            let id = format!("{}/{}/{}/{}/{}", self.room, self.term, self.born.0, self.tick, self.grants);
-            self.effects.grants.push(Grant {
-                id: GrantId(Arc::from(id)),
+            let mut grant = Grant {
+                id: GrantId(Arc::from("")),
                 player: grant.player,
                 source: grant.source,
                 scheduled_for: None,
                 amounts: grant.amounts,
                 cap: None,
                 token: grant.token.into(),
-            });
+            };
+            grant.id = self.identity(&grant);
+            self.effects.grants.push(grant);
         }
         faults.into_iter().for_each(|fault| self.error(fault));
+    }
+
+    /// The identity of the grant that game code decided last: which one of the room's it is, and what. It says nothing of the term or the tick: where the store forgot
+    /// the commit that decided it and a ledger did not, the room decides it once more when its players' inputs come again, and it is not paid twice (H6).
+    /// A room that is deleted and made again under the same name is told apart by its birth.
+    fn identity(&self, grant: &Grant) -> GrantId {
+        let mut hash = Xxh3::new();
+        let mut part = |bytes: &[u8]| {
+            hash.update(&(bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        part(grant.player.as_str().as_bytes());
+        part(grant.source.as_bytes());
+        part(&grant.token);
+        for (currency, amount) in &grant.amounts {
+            part(currency.as_bytes());
+            part(&amount.to_le_bytes());
+        }
+        let what = hash.digest();
+        GrantId(Arc::from(format!("{}/{}/{}/{what:016x}", self.room, self.born.0, self.grants)))
     }
 }

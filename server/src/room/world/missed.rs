@@ -143,7 +143,7 @@ impl Missed {
     /// What is stored: of what was shown only that of which it is not sure that it came through.
     pub(super) fn stored(&self, sure: Tick) -> More {
         let shown = self.shown.all().filter(|(_, place)| place.2 >= sure);
-        More { unshown: self.unshown.all().collect(), shown: shown.collect() }
+        More { unshown: self.unshown.all().collect(), shown: shown.collect(), ..More::default() }
     }
 
     pub(super) fn restore(&mut self, more: More) {

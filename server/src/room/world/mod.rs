@@ -93,7 +93,7 @@ pub struct RoomWorld {
 
     effects: Effects,
     /// Grants of this tick so far: the last part of their identities.
-    grants: u32,
+    grants: u64,
     /// Results that game code has been given, until the store has a checkpoint that says so.
     delivered: BTreeMap<GrantId, Option<u64>>,
     /// How many more charges may wait as work, in this tick.

@@ -85,6 +85,8 @@ impl RoomWorld {
         let old = this.forgotten.len().saturating_sub(FORGOTTEN);
         this.forgotten.drain(..old);
         this.restore_books(&stored, checkpoint);
+        // A build that did not count was here: above whatever was counted before it.
+        this.grants = more.grants.unwrap_or(stored.wall.0);
         this.missed.restore(more);
         this.restore_entities(&stored.components, &stored.entities)?;
         this.restore_seats(&stored.seats)?;

@@ -47,7 +47,7 @@ const POINTS: [(&str, u32, Option<Text>); 4] = [
 const FEW: [(&str, u32, Option<Text>); 1] = [("work.committed", 40, Some(Text::Second))];
 /// Time to come to such a point, and how often it is tried.
 const REACH: Duration = Duration::from_secs(20);
-const TRIES: u32 = 3;
+const TRIES: usize = 4;
 /// Rooms play on for so long between two things that happen to them.
 const BETWEEN: Duration = Duration::from_secs(2);
 /// A lease of the default configuration, and some more: then others have taken over.
@@ -193,15 +193,21 @@ impl Payday {
     /// SIGKILL when it comes to a point of its code.
     async fn die_at(&mut self, point: &'static str, times: u32, place: &mut Place<'_>) -> anyhow::Result<()> {
         let times = (times / place.owners()).max(1);
-        for _ in 0..TRIES {
-            if !place.start(Some(format!("{point}=kill@{times}"))).await? || place.died(REACH).await? {
+        let fault = format!("{point}=kill@{times}");
+        let mut runs = place.start(Some(fault.clone())).await?;
+        for nth in 0..TRIES {
+            if !runs || place.died(REACH / place.owners()).await? {
                 self.deaths.push(format!("at {point}"));
                 self.mourn(place).await;
                 return Ok(());
             }
-            place.kill().await?;
-            self.mourn(place).await;
+            if !place.shift(nth, TAKEN_OVER).await? {
+                place.kill().await?;
+                runs = place.start(Some(fault.clone())).await?;
+            }
         }
+        place.kill().await?;
+        self.mourn(place).await;
         self.missed.push(point);
         Ok(())
     }

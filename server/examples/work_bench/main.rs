@@ -31,14 +31,16 @@ const SHARDS: u32 = 256;
 const ROOMS: usize = 10_000;
 const FAR: usize = 100;
 static SIZE: OnceLock<(usize, usize)> = OnceLock::new();
+/// Longest time of a call without a node.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// From the filling to the second in which all are due: the node must be ready by then.
 const AHEAD: Duration = Duration::from_secs(15);
 /// Far, and within the ten minutes that a node keeps in memory.
 const DAYS: Duration = Duration::from_secs(3 * 86_400);
 const MINUTES: Duration = Duration::from_secs(9 * 60);
 
-fn open(url: &str) -> anyhow::Result<Store> {
-    Ok(store::redis(url, Clock::system(), RedisOptions { accept_loss: true, ..RedisOptions::default() })?)
+fn open(url: &str, options: RedisOptions) -> anyhow::Result<Store> {
+    Ok(store::redis(url, Clock::system(), RedisOptions { accept_loss: true, ..options })?)
 }
 
 #[tokio::main]
@@ -69,7 +71,8 @@ async fn all() -> anyhow::Result<()> {
     let url = redis.url();
     let clock = Clock::system();
     let (rooms, far) = size();
-    let store = open(&url)?;
+    // Nothing here beats for a lease, and nothing is tried again: a call may take its time.
+    let store = open(&url, RedisOptions { deadline: PATIENCE, ..RedisOptions::default() })?;
     store.agree("shards", &SHARDS.to_string()).await?;
 
     let mut filler = bare::Owner::take(&store, "filler").await?;

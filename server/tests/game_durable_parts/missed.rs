@@ -113,9 +113,9 @@ fn an_answer_that_found_its_player_gone_is_shown_to_him_by_the_next_owner() {
         room.tick(4);
         for _ in 0..2 {
             if lost {
-                room.crash()
+                room.crash();
             } else {
-                room.move_now()
+                room.move_now();
             }
             room.tick(2);
         }

@@ -63,6 +63,19 @@ impl Place<'_> {
         }
     }
 
+    /// The owner has none of the rooms, or too few: another node dies and comes back, and what it had is the others'. Whether there is another.
+    pub(super) async fn shift(&mut self, nth: usize, away: Duration) -> anyhow::Result<bool> {
+        let Self::Cluster(cluster) = self else { return Ok(false) };
+        let others = cluster.nodes.len().saturating_sub(1).max(1);
+        let Some(node) = cluster.nodes.get_mut(1 + nth % others) else { return Ok(false) };
+        if let Some(running) = node.running.take() {
+            running.kill().await?;
+        }
+        tokio::time::sleep(away).await;
+        node.start().await?;
+        Ok(true)
+    }
+
     /// Waits until it dies of itself; whether it did so in time.
     pub(super) async fn died(&mut self, limit: Duration) -> anyhow::Result<bool> {
         let owner = self.owner()?;

@@ -152,7 +152,7 @@ async fn h1_a_room_that_is_read_while_its_shard_is_given_away_begins_where_the_s
     for stays in [true, false] {
         let world = world_without_checkpoints();
         let (a, b, id) = pair(&world).await;
-        let gateways = vec![a.gateway(), b.gateway()];
+        let gateways = [a.gateway(), b.gateway()];
         world.weather.hold_loads.store(true, Ordering::SeqCst);
         let conn = gateways[0].ask(&id, "eve", Mode::Create);
         world.until("it is being read", || a.host.status().stages.contains_key("loading"));

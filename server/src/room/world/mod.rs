@@ -92,7 +92,7 @@ pub struct RoomWorld {
     known: Known,
 
     effects: Effects,
-    /// Grants of this tick so far: the last part of their identities.
+    /// Grants that game code decided in this life of the room: a part of their identities.
     grants: u64,
     /// Results that game code has been given, until the store has a checkpoint that says so.
     delivered: BTreeMap<GrantId, Option<u64>>,

@@ -72,7 +72,6 @@ impl RoomWorld {
         self.now += self.dt;
         // The store's clock does not go back, whatever a node has heard of it.
         self.wall = self.wall.max(wall);
-        self.grants = 0;
         let (n, now, wall) = (self.tick.0, Duration::from_nanos(self.now), self.wall);
         if let Some(mut state) = self.world.get_resource_mut::<TickNow>() {
             state.0 = TickState { n, now, wall, ..state.0 };

@@ -16,6 +16,7 @@ use tokio::{
 
 use crate::{
     bot::{Bot, Phase, Plan, Record, Worker, watch::Watch},
+    host,
     net::Target,
     stats::{Stats, Switch, Times},
 };
@@ -42,6 +43,7 @@ impl Fleet {
             let (plan, worker) = (fleet.plan.clone(), Arc::new(Worker::new()));
             fleet.workers.push(worker.clone());
             let work = move || {
+                host::take_priority();
                 let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
                 let bots = (nth..players).step_by(threads as usize);
                 Ok(LocalSet::new().block_on(&runtime, drive(plan, worker, bots.collect(), players, ramp)))

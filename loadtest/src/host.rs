@@ -3,12 +3,16 @@
 use std::{
     fs,
     net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
 
 /// Most connections from one loopback address: below the server's own limit of 256 sockets per address.
 pub(crate) const PER_SOURCE: u32 = 200;
+/// The niceness that threads of bots ask for. They use a small part of a processor and must look at the clock in time: on a machine where servers
+/// start beside them they would measure how long they waited for a processor.
+const NICENESS: i32 = -10;
 /// Files that this process needs beside its sockets.
 const SPARE_FILES: u64 = 64;
 /// Ticks per second of the times in `/proc`; the kernel's interface has this value on every Linux that Rust runs on.
@@ -76,6 +80,22 @@ pub(crate) fn machine_cpu() -> Option<(f64, f64)> {
         stat.lines().next()?.split_ascii_whitespace().skip(1).take(8).filter_map(|f| f.parse().ok()).collect();
     let idle = fields.get(3)? + fields.get(4)?;
     Some((idle / CLOCK_TICKS, fields.iter().sum::<f64>() / CLOCK_TICKS))
+}
+
+/// Whether threads of bots were put before others.
+static BEFORE_OTHERS: AtomicBool = AtomicBool::new(false);
+
+/// Puts the calling thread before others that want a processor, where that is permitted (to root, mostly). Of Linux threads each has a niceness of
+/// its own.
+pub(crate) fn take_priority() {
+    if setpriority_process(None, NICENESS).is_ok() {
+        BEFORE_OTHERS.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What reports say of it.
+pub(crate) fn priority() -> String {
+    if BEFORE_OTHERS.load(Ordering::Relaxed) { format!(" of niceness {NICENESS}") } else { String::new() }
 }
 
 /// Processors of this machine.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::RunArgs,
+    host,
     run::Outcome,
     stats::Times,
     verdict::{Verdict, delivered},
@@ -227,9 +228,10 @@ fn details(outcome: &Outcome) -> String {
     line(
         "bots",
         format!(
-            "{:.2} cores on {} threads, own lag {}, machine {:.0} % idle",
+            "{:.2} cores on {} threads{}, own lag {}, machine {:.0} % idle",
             outcome.own_cpu / window,
             outcome.threads,
+            host::priority(),
             spread(&stats.own_lag),
             outcome.idle.unwrap_or(0.0) * 100.0
         ),

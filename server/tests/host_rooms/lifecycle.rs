@@ -100,6 +100,38 @@ async fn an_empty_room_goes_dormant_and_comes_back_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_dormant_room_that_work_wakes_sleeps_again_when_it_is_done() {
+    let mut world = World::new();
+    let node = world.node().await;
+    let gateway = node.gateway();
+    let ann = gateway.join(&room("a"), "ann");
+    for (seq, due) in [(1, 30_000), (2, 60_000)] {
+        gateway.say(&ann, seq, &Say::Later(format!("job{seq}"), due));
+    }
+    gateway.leave(&ann, ann.attached.generation, true);
+    world.until("it is unloaded", || node.host.status().rooms == 0);
+    assert!(node.stop().await.is_clean());
+    // From here on a room without players is kept loaded for an hour.
+    world.config.idle_after = Duration::from_secs(3_600);
+    let node = world.node().await;
+    node.host.ready().await;
+    let gateway = node.gateway();
+    world.pass(Duration::from_secs(30));
+    world.until("the first is done", || world.view(&room("a")).book.done == ["job1"]);
+    world.until("it sleeps again", || node.host.status().rooms == 0);
+    let stored = world.store.load(&room("a")).await.unwrap().expect("stored");
+    assert!(stored.summary.dormant);
+    // Somebody comes: from then on it is idle like any other.
+    let ann = gateway.join(&room("a"), "ann");
+    gateway.leave(&ann, ann.attached.generation, true);
+    gateway.wait("left", |m| matches!(m, ToGateway::Left { conn } if *conn == ann.conn).then_some(()));
+    world.pass(Duration::from_secs(60));
+    world.until("the second is done", || world.view(&room("a")).book.done == ["job1", "job2"]);
+    world.pass(Duration::from_secs(5));
+    assert_eq!(node.host.status().rooms, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_player_who_never_comes_back_does_not_keep_the_room() {
     let world = World::new();
     let node = world.node().await;

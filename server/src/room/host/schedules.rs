@@ -250,6 +250,11 @@ impl Occurrences {
         change.scheduled
     }
 
+    /// When the next of them is due.
+    pub(super) fn next_due(&self) -> Option<Wall> {
+        self.pending.values().min().copied()
+    }
+
     /// Whether the room has this item pending; items of other kinds are always known.
     #[cfg(test)]
     fn knows(&self, id: &WorkId) -> bool {

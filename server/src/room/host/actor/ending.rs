@@ -13,12 +13,17 @@ use crate::{link::ToGateway, room::world::RoomWorld, runtime::Mono, store::RoomS
 
 impl Actor {
     /// Unloads a room that nobody has been in for `idle_after` of its own time and that waits for nothing.
+    /// One that was dormant and that only work has woken goes as soon as that is done, unless more is due soon: of ten thousand that a schedule wakes
+    /// in one moment none ticks for a minute with nobody in it.
     pub(super) fn maybe_end(&mut self, now: Mono) {
         let Some(world) = &self.world else { return };
+        self.visited |= world.empty_since().is_none();
         let idle = world.empty_since().is_some_and(|since| {
             let empty = world.room_time().saturating_sub(since);
             u128::from(empty) >= self.host.config.idle_after.as_nanos()
         });
+        let soon = self.host.store_now().plus(self.host.config.idle_after);
+        let idle = idle || (!self.visited && self.occurrences.next_due().is_none_or(|due| due > soon));
         let waits = self.unacked > 0
             || !self.work.is_empty()
             || !self.results.is_empty()

@@ -131,6 +131,8 @@ pub(super) struct Actor {
     // What the store acknowledged lately, and whether it is known to have forgotten some of it.
     lately: Lately,
     forgotten: bool,
+    // Somebody was there since it was dormant.
+    visited: bool,
     // The answer to its load, while its shard is being given away.
     unread: Option<Result<Loaded, crate::store::Error>>,
     // The game wants the room to end: it does when what it charges and grants is told.
@@ -212,6 +214,7 @@ impl Actor {
             grants_out: 0,
             lately: Lately::default(),
             forgotten: false,
+            visited: true,
             unread: None,
             ending: false,
             balances: Vec::new(),

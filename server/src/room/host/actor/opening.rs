@@ -64,6 +64,7 @@ impl Actor {
                 Ok(world) => {
                     self.world = Some(world);
                     self.stored_as(Saved::of(&checkpoint));
+                    self.visited = !checkpoint.summary.dormant;
                     let request = self.reconcile(&loaded.items, checkpoint.summary.dormant);
                     self.start_running(request, now);
                 }

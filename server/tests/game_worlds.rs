@@ -250,7 +250,7 @@ fn a_room_made_again_under_its_name_is_another_room() {
             let Attached { seat, generation, .. } = attach(&mut again, "ada", (1, 2), 2);
             assert_eq!(say(&mut again, (seat, generation), 2, 107), None);
             let id = tick(&mut again, wall).0.grants[0].id.0.to_string();
-            let birth = |id: &str| id.split('/').nth(4).map(str::to_owned);
+            let birth = |id: &str| id.split('/').nth(3).map(str::to_owned);
             assert_eq!(birth(&id), birth(seen.last().expect("one")));
             assert!(!seen.contains(&id));
         }

@@ -50,8 +50,9 @@ pub(super) enum Event {
     Ledgers(Vec<(PlayerId, Vec<(String, i64)>)>, Vec<MissedGrants>),
     /// A task ended.
     Task { epoch: u64, id: u64, result: TaskResult },
-    /// The shard goes on from memory under a new term. The store may have forgotten what was acknowledged before.
-    Continued,
+    /// The shard goes on from memory under a new term. The store may have forgotten what was acknowledged before; `forgot`: it has, by the numbers of
+    /// its commits.
+    Continued { forgot: bool },
     /// The shard is another's: the room stops without a word.
     Lost,
     /// Save and end.

@@ -108,7 +108,14 @@ impl Lately {
 
     /// All that was acknowledged, to be said again, as it stands after the last of it. Not of items that `known` has: what is said of them comes from
     /// elsewhere; and not of grants whose answer the room has.
-    pub(super) fn again(&self, known: impl Fn(&WorkId) -> bool, answered: impl Fn(&GrantId) -> bool) -> Request {
+    /// Grants that no item came with only if the store `forgot` something: it cannot tell whether it has them, and one that is there twice is told twice where
+    /// the room moves in between.
+    pub(super) fn again(
+        &self,
+        forgot: bool,
+        known: impl Fn(&WorkId) -> bool,
+        answered: impl Fn(&GrantId) -> bool,
+    ) -> Request {
         let unsaid: HashSet<&WorkId> = self.sent.iter().flat_map(|said| said.work.touches()).collect();
         let mut pending: BTreeMap<&WorkId, WorkItem> = BTreeMap::new();
         let mut cancelled: BTreeSet<&WorkId> = BTreeSet::new();
@@ -133,7 +140,7 @@ impl Lately {
             work.completed.iter().for_each(|id| drop(pending.remove(id)));
             let grants = work.grants.iter().filter(|grant| !self.was_told(&grant.id) && !answered(&grant.id));
             let grants: Vec<_> = grants.cloned().collect();
-            if !work.completed.is_empty() || !grants.is_empty() {
+            if !work.completed.is_empty() || (forgot && !grants.is_empty()) {
                 again.push(Decided { completed: work.completed.clone(), grants });
             }
         }
@@ -194,7 +201,7 @@ mod tests {
     }
 
     fn again(lately: &Lately) -> Request {
-        lately.again(|_| false, |_| false)
+        lately.again(true, |_| false, |_| false)
     }
 
     #[test]
@@ -208,13 +215,22 @@ mod tests {
             ..Request::default()
         };
         say(&mut lately, &changed, &["g1"]);
-        let said = lately.again(|item| *item == id("stays"), |grant| &*grant.0 == "g2");
+        let said = lately.again(false, |item| *item == id("stays"), |grant| &*grant.0 == "g2");
         let failed = WorkItem { due: Wall(9), attempt: 1, ..item("failed") };
         let decided = Decided { completed: vec![id("done")], grants: vec![grant("g3")] };
         let cancelled = vec![id("of old"), id("taken back")];
         assert_eq!(said, Request { scheduled: vec![failed], cancelled, again: vec![decided], ..Request::default() });
         assert!(lately.did(&id("done")) && !lately.did(&id("stays")));
         assert!(lately.was_told(&GrantId(Arc::from("g1"))) && !lately.was_told(&GrantId(Arc::from("g3"))));
+    }
+
+    #[test]
+    fn grants_alone_are_said_again_only_where_the_store_forgot() {
+        let mut lately = Lately::default();
+        say(&mut lately, &Request { grants: vec![grant("g")], ..Request::default() }, &[]);
+        assert_eq!(lately.again(false, |_| false, |_| false), Request::default());
+        let decided = Decided { completed: Vec::new(), grants: vec![grant("g")] };
+        assert_eq!(again(&lately), Request { again: vec![decided], ..Request::default() });
     }
 
     #[test]

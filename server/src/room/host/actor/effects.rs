@@ -153,7 +153,8 @@ impl Actor {
 
     /// The room goes on from memory, perhaps on a store that fell back to an older state, or was emptied: it is told what the room has and
     /// waits for, and what it decided lately. An item that it still has, or that was done, stays as it is (H6).
-    pub(super) fn continued(&mut self, now: Mono) {
+    /// `forgot`: the store has forgotten something for certain. Only then what it cannot compare is said as well.
+    pub(super) fn continued(&mut self, forgot: bool, now: Mono) {
         if !matches!(self.phase, Phase::Running | Phase::Saving) {
             return;
         }
@@ -170,7 +171,7 @@ impl Actor {
         let mut request = {
             let waits: HashSet<&WorkId> = scheduled.iter().map(|item| &item.id).collect();
             let known = |id: &WorkId| waits.contains(id) || self.work.contains_key(id);
-            self.lately.again(known, |id| self.results.contains_key(id))
+            self.lately.again(forgot, known, |id| self.results.contains_key(id))
         };
         request.scheduled.append(&mut scheduled);
         self.commit(request, self.phase == Phase::Running, now);

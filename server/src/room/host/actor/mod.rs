@@ -259,7 +259,7 @@ impl Actor {
                     self.task_results.push((id, result));
                 }
             }
-            Event::Continued => self.continued(now),
+            Event::Continued { forgot } => self.continued(forgot, now),
             Event::Lost => self.lost(),
             Event::Stop => {
                 self.stopping = true;
@@ -358,7 +358,7 @@ impl Activity for Actor {
             }
             if std::mem::take(&mut self.forgotten) {
                 tracing::warn!(room = %self.handle.room, "the store handed out work that it had acknowledged as done: it is told again");
-                self.continued(now);
+                self.continued(true, now);
             }
             self.take_loaded(now);
             match self.phase {

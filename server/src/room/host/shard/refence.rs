@@ -102,12 +102,13 @@ impl Writer {
     /// The store may have fallen back to an older state, or have been emptied, while the shard stood still: rooms tell it anew what they have.
     /// Those that commit next bring what they have in hand.
     fn bring_along(&mut self) {
+        let forgot = std::mem::take(&mut self.forgot);
         self.near.look_again();
         let near = &self.near;
         self.shard.pending.lock().bring(|id| near.in_hand(id));
         for handle in self.host.rooms.all() {
             if handle.room.shard(self.host.config.shards) == self.shard.id {
-                handle.tell(Event::Continued);
+                handle.tell(Event::Continued { forgot });
             }
         }
     }

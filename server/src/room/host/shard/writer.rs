@@ -61,6 +61,8 @@ pub(super) struct Writer {
     pub(super) near: Near,
     pub(super) changes: Watcher,
     quiet: bool,
+    /// The store has fewer commits of this term than it acknowledged.
+    pub(super) forgot: bool,
 }
 
 /// Answers "the store failed" to one batch before its rooms are tried alone, or the room at fault is told.
@@ -69,7 +71,7 @@ const BROKEN_TRIES: u32 = 8;
 impl Writer {
     pub(super) fn new(host: Arc<Host>, shard: Arc<Shard>, fence: Fence) -> Self {
         let changes = host.ownership.changes();
-        Self { host, shard, fence, number: 0, near: Near::default(), changes, quiet: false }
+        Self { host, shard, fence, number: 0, near: Near::default(), changes, quiet: false, forgot: false }
     }
 
     pub(super) async fn run(mut self) {
@@ -175,6 +177,7 @@ impl Writer {
                     | Error::Tombstoned(_)),
                 ) => {
                     names::commit("fenced", took);
+                    self.forgot |= matches!(error, Error::OutOfOrder { last, .. } if last < self.number);
                     tracing::warn!(shard = %self.shard.id, %error, "a commit was refused by its fence");
                     self.host.ownership.fenced(&self.fence);
                     return self.refence(requests, true).await;

@@ -13,7 +13,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::run;
+use crate::{report, run};
 
 /// Time for a server to become ready.
 const READY_TIME: Duration = Duration::from_secs(60);
@@ -249,6 +249,19 @@ pub(crate) fn scratch(name: &str) -> anyhow::Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("tenure-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     Ok(folder)
+}
+
+/// What becomes of that folder at the end: nothing of it is needed where all was well; else the logs and data in it are.
+///
+/// # Errors
+/// When it cannot be removed.
+pub(crate) fn clear(folder: &Path, result: &anyhow::Result<u8>) -> anyhow::Result<()> {
+    if matches!(result, Ok(0)) {
+        std::fs::remove_dir_all(folder)?;
+    } else {
+        report::say(&format!("note: logs and data are kept in {}", folder.display()));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

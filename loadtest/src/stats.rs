@@ -212,6 +212,18 @@ pub(crate) struct Stats {
     pub(crate) refusals: BTreeMap<String, u64>,
 }
 
+/// By how many percent the median of the last `ends` samples is above that of the first; `None` with too few of them to say.
+pub(crate) fn growth(samples: &[impl AsRef<[f64]>], ends: usize) -> Option<f64> {
+    let median = |some: &[_]| {
+        let mut all: Vec<f64> = some.iter().flat_map(AsRef::as_ref).copied().collect();
+        all.sort_by(f64::total_cmp);
+        all.get(all.len() / 2).copied()
+    };
+    let behind = samples.len().checked_sub(ends).filter(|behind| *behind >= ends)?;
+    let (first, last) = (median(samples.get(..ends)?)?, median(samples.get(behind..)?)?);
+    Some((last / first - 1.0) * 100.0)
+}
+
 /// Counts `cause`, keeping the number of different causes bounded.
 pub(crate) fn count(causes: &mut BTreeMap<String, u64>, cause: &str) {
     let known = causes.contains_key(cause) || causes.len() < CAUSES;

@@ -17,9 +17,10 @@ use crate::{
     args::RunArgs,
     audit::Audit,
     bot::churn::Way,
-    child::{Launch, Running, scratch},
+    child::{self, Launch, Running, scratch},
     report,
     run::{self, Outcome, Setup},
+    stats::growth,
     verdict::{self, Check, Verdict},
 };
 
@@ -58,10 +59,7 @@ pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let rooms = args.rooms.unwrap_or_else(|| args.players.div_ceil(TO_A_ROOM));
     let args = RunArgs { rooms: Some(rooms), ready_file: Some(launch.ready_file.clone()), ..args.clone() };
     let result = play(&args, &launch, &folder).await;
-    match &result {
-        Ok(0) => std::fs::remove_dir_all(&folder)?,
-        _ => report::say(&format!("note: the server's log and data are kept in {}", folder.display())),
-    }
+    child::clear(&folder, &result)?;
     result
 }
 
@@ -150,8 +148,8 @@ fn check_comings(args: &RunArgs, outcome: &Outcome, verdict: &mut Verdict) {
 
 /// Memory at the end beside memory at the beginning, percent; `None`: too short a run to say.
 fn check_memory(args: &RunArgs, outcome: &Outcome, verdict: &mut Verdict) -> Option<f64> {
-    let rss: Vec<f64> = outcome.seconds.iter().filter_map(|second| second.server_rss).collect();
-    let growth = growth(&rss);
+    let rss: Vec<[f64; 1]> = outcome.seconds.iter().filter_map(|second| Some([second.server_rss?])).collect();
+    let growth = growth(&rss, ENDS);
     if let Some(bound) = args.bounds.max_growth {
         let (found, holds) = growth.map_or(("too short a run to say".to_owned(), false), |percent| {
             (format!("{percent:+.1} %"), percent <= bound)
@@ -159,19 +157,6 @@ fn check_memory(args: &RunArgs, outcome: &Outcome, verdict: &mut Verdict) -> Opt
         verdict.check("growth of memory", holds, found, format!("at most {bound} %"));
     }
     growth
-}
-
-fn growth(rss: &[f64]) -> Option<f64> {
-    if rss.len() < 2 * ENDS {
-        return None;
-    }
-    let median = |some: &[f64]| {
-        let mut all = some.to_vec();
-        all.sort_by(f64::total_cmp);
-        all.get(all.len() / 2).copied()
-    };
-    let (first, last) = (median(rss.get(..ENDS)?)?, median(rss.get(rss.len() - ENDS..)?)?);
-    Some((last / first - 1.0) * 100.0)
 }
 
 async fn state(server: &Running) -> anyhow::Result<Value> {
@@ -233,8 +218,8 @@ mod tests {
 
     #[test]
     fn growth_compares_the_ends_of_a_run_that_is_long_enough() {
-        assert_eq!(growth(&[50.0; 9]), None);
-        let grown: Vec<f64> = (0..20).map(|second| 50.0 + f64::from(second)).collect();
-        assert!((growth(&grown).expect("enough") - 100.0 * 15.0 / 52.0).abs() < 0.01);
+        assert_eq!(growth(&[[50.0]; 9], ENDS), None);
+        let grown: Vec<[f64; 1]> = (0..20).map(|second| [50.0 + f64::from(second)]).collect();
+        assert!((growth(&grown, ENDS).expect("enough") - 100.0 * 15.0 / 52.0).abs() < 0.01);
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     args::RunArgs,
     audit::{self, Audit},
     bot::Record,
-    child::{Launch, Running, scratch},
+    child::{self, Launch, Running, scratch},
     report,
     run::{self, Outcome, Setup},
     verdict,
@@ -39,10 +39,7 @@ pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let launch = Launch::server(program, &folder, port, &args.server_arg);
     let result = play(args, &launch, &folder).await;
-    match &result {
-        Ok(0) => std::fs::remove_dir_all(&folder)?,
-        _ => report::say(&format!("note: the server's log and data are kept in {}", folder.display())),
-    }
+    child::clear(&folder, &result)?;
     result
 }
 

@@ -17,7 +17,7 @@ use self::{
 };
 use crate::{
     args::RunArgs,
-    child::scratch,
+    child::{self, scratch},
     cluster::Cluster,
     host,
     redis::Kind,
@@ -61,10 +61,7 @@ pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let folder = scratch("matchmaking")?;
     let cluster = Cluster::start(&args, Kind::Always, program, &folder).await?;
     let result = play(&args, cluster).await;
-    match &result {
-        Ok(0) => std::fs::remove_dir_all(&folder)?,
-        _ => report::say(&format!("note: logs and data are kept in {}", folder.display())),
-    }
+    child::clear(&folder, &result)?;
     result
 }
 

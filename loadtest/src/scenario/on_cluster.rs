@@ -12,7 +12,7 @@ use super::kill::{check_bots, check_history, check_ledgers, verb};
 use crate::{
     args::RunArgs,
     audit::Audit,
-    child::scratch,
+    child::{self, scratch},
     cluster::Cluster,
     fleet::Counts,
     redis::Kind,
@@ -63,10 +63,7 @@ pub(super) async fn run(args: &RunArgs, name: &str, plot: &mut impl Plot) -> any
     let program = args.server_bin.as_deref().with_context(|| format!("--scenario {name} needs --server-bin PATH"))?;
     let folder = scratch(name)?;
     let result = play(args, name, program, &folder, plot).await;
-    match &result {
-        Ok(0) => std::fs::remove_dir_all(&folder)?,
-        _ => report::say(&format!("note: logs and data are kept in {}", folder.display())),
-    }
+    child::clear(&folder, &result)?;
     result
 }
 

@@ -6,7 +6,7 @@ use super::{Payday, Place};
 use crate::{
     args::RunArgs,
     audit::Audit,
-    child::{Launch, scratch},
+    child::{self, Launch, scratch},
     report,
     run::{self, Setup},
     scenario::kill::{check_bots, check_history, check_ledgers},
@@ -23,10 +23,7 @@ pub(super) async fn run(args: &RunArgs, program: &Path, payday: &mut Payday) -> 
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let mut launch = Launch::server(program, &folder, port, &args.server_arg);
     let result = play(args, &mut launch, payday).await;
-    match &result {
-        Ok(0) => std::fs::remove_dir_all(&folder)?,
-        _ => report::say(&format!("note: the server's log and data are kept in {}", folder.display())),
-    }
+    child::clear(&folder, &result)?;
     result
 }
 

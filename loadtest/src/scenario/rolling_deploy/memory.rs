@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{child::Running, cluster::Member, host};
+use crate::{child::Running, cluster::Member, host, stats::growth};
 
 /// MiB after each deploy.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl Memory {
     /// How much more the last deploys' processes took than the first ones', percent: (nodes, gateways). `None` with too few deploys to say.
     pub(super) fn growth(&self) -> (Option<f64>, Option<f64>) {
         // The nodes of the first deploy are older than all others when they go.
-        (growth(self.nodes.get(1..).unwrap_or_default()), growth(&self.gateways))
+        (growth(self.nodes.get(1..).unwrap_or_default(), ENDS), growth(&self.gateways, ENDS))
     }
 
     pub(super) fn json(&self) -> Value {
@@ -48,19 +48,6 @@ impl Memory {
     }
 }
 
-fn growth(deploys: &[Vec<f64>]) -> Option<f64> {
-    if deploys.len() < 2 * ENDS {
-        return None;
-    }
-    let median = |some: &[Vec<f64>]| {
-        let mut all: Vec<f64> = some.iter().flatten().copied().collect();
-        all.sort_by(f64::total_cmp);
-        all.get(all.len() / 2).copied()
-    };
-    let (first, last) = (median(deploys.get(..ENDS)?)?, median(deploys.get(deploys.len() - ENDS..)?)?);
-    Some((last / first - 1.0) * 100.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,9 +55,9 @@ mod tests {
     #[test]
     fn growth_compares_the_ends_and_says_nothing_of_too_few() {
         let deploys = |mib: &[f64]| mib.iter().map(|m| vec![*m, *m + 2.0, *m - 1.0]).collect::<Vec<_>>();
-        assert_eq!(growth(&deploys(&[50.0; 5])), None);
-        assert_eq!(growth(&deploys(&[50.0; 6])), Some(0.0));
-        let grown = growth(&deploys(&[50.0, 50.0, 50.0, 60.0, 75.0, 75.0, 75.0])).expect("enough");
+        assert_eq!(growth(&deploys(&[50.0; 5]), ENDS), None);
+        assert_eq!(growth(&deploys(&[50.0; 6]), ENDS), Some(0.0));
+        let grown = growth(&deploys(&[50.0, 50.0, 50.0, 60.0, 75.0, 75.0, 75.0]), ENDS).expect("enough");
         assert!((grown - 50.0).abs() < 0.01, "{grown}");
     }
 }

@@ -9,6 +9,16 @@ use tenure::{
 
 use crate::game;
 
+/// Six gold for everybody, of which the answer comes when this player has just gone.
+fn answer_comes_when_gone(room: &mut TestRoom, player: TestSeat) {
+    room.fate(Fate::Unheard);
+    room.reward_for("unhooked", &[("gold", 6)], Audience::AllKnown);
+    room.tick(4);
+    room.leave(player);
+    room.fate(Fate::Normal);
+    room.tick(4);
+}
+
 /// H8: what a player was given while he was away is in his ledger; he is shown it when he is back, and shown it once.
 #[test]
 fn what_was_given_to_a_player_who_was_away_is_shown_when_he_is_back() {
@@ -45,12 +55,7 @@ fn what_was_given_to_a_player_who_was_away_is_shown_when_he_is_back() {
     assert_eq!(shown(&mut room, ada), [5]);
 
     // The answer comes when he has just gone.
-    room.fate(Fate::Unheard);
-    room.reward_for("unhooked", &[("gold", 6)], Audience::AllKnown);
-    room.tick(4);
-    room.leave(ada);
-    room.fate(Fate::Normal);
-    room.tick(4);
+    answer_comes_when_gone(&mut room, ada);
     let ada = room.join("ada");
     assert_eq!(shown(&mut room, ada), [6]);
 
@@ -105,12 +110,7 @@ fn an_answer_that_found_its_player_gone_is_shown_to_him_by_the_next_owner() {
         let mut room = TestRoom::new("farm", game);
         let (ada, bob) = (room.join("ada"), room.join("bob"));
         room.tick(1);
-        room.fate(Fate::Unheard);
-        room.reward_for("unhooked", &[("gold", 6)], Audience::AllKnown);
-        room.tick(4);
-        room.leave(ada);
-        room.fate(Fate::Normal);
-        room.tick(4);
+        answer_comes_when_gone(&mut room, ada);
         for _ in 0..2 {
             if lost {
                 room.crash();

@@ -6,10 +6,12 @@ use std::{
     time::Duration,
 };
 
-use super::shard::pending::{Decided, Request};
+use tenure_shared::RoomId;
+
+use super::shard::pending::Request;
 use crate::{
     runtime::Mono,
-    store::{GrantId, WorkId, WorkItem},
+    store::{Again, GrantId, WorkId, WorkItem},
 };
 
 /// How long it is remembered, counted while the room runs: longer than a replica is behind and the owner's next commit is away. What came from
@@ -23,7 +25,6 @@ const EFFECTS: usize = 1_000;
 pub(super) struct Said {
     at: Mono,
     work: Request,
-    told: Vec<GrantId>,
 }
 
 /// A room's words of the last seconds.
@@ -39,14 +40,14 @@ pub(super) struct Lately {
 }
 
 impl Said {
-    /// What `request` says; `told`: grants whose delivery it carries.
-    pub(super) fn of(request: &Request, told: Vec<GrantId>, at: Mono) -> Self {
+    /// What `request` says.
+    pub(super) fn of(request: &Request, at: Mono) -> Self {
         let work = Request { checkpoint: None, trimmed: Vec::new(), again: Vec::new(), ..request.clone() };
-        Self { at, work, told }
+        Self { at, work }
     }
 
     fn effects(&self) -> usize {
-        self.work.effects() + self.told.len()
+        self.work.effects() + self.work.told.len()
     }
 }
 
@@ -64,7 +65,7 @@ impl Lately {
             }
             self.effects += said.effects();
             self.done.extend(said.work.completed.iter().cloned());
-            self.told.extend(said.told.iter().cloned());
+            self.told.extend(said.work.told.iter().cloned());
             self.acknowledged.push_back(said);
         }
         while self.effects > EFFECTS {
@@ -93,7 +94,7 @@ impl Lately {
         let Some(said) = self.acknowledged.pop_front() else { return };
         self.effects -= said.effects();
         self.done.retain(|id| !said.work.completed.contains(id));
-        self.told.retain(|id| !said.told.contains(id));
+        self.told.retain(|id| !said.work.told.contains(id));
     }
 
     /// Whether the store acknowledged that this item is done: it forgot that, if it hands it out.
@@ -112,6 +113,7 @@ impl Lately {
     /// the room moves in between.
     pub(super) fn again(
         &self,
+        room: &RoomId,
         forgot: bool,
         known: impl Fn(&WorkId) -> bool,
         answered: impl Fn(&GrantId) -> bool,
@@ -120,7 +122,7 @@ impl Lately {
         let mut pending: BTreeMap<&WorkId, WorkItem> = BTreeMap::new();
         let mut cancelled: BTreeSet<&WorkId> = BTreeSet::new();
         let mut again = Vec::new();
-        for Said { work, told: _, at: _ } in &self.acknowledged {
+        for Said { work, at: _ } in &self.acknowledged {
             for id in &work.cancelled {
                 pending.remove(id);
                 cancelled.insert(id);
@@ -139,9 +141,9 @@ impl Lately {
             work.parked.iter().for_each(|(id, _)| drop(pending.remove(id)));
             work.completed.iter().for_each(|id| drop(pending.remove(id)));
             let grants = work.grants.iter().filter(|grant| !self.was_told(&grant.id) && !answered(&grant.id));
-            let grants: Vec<_> = grants.cloned().collect();
+            let grants: Vec<_> = grants.map(|grant| (room.clone(), grant.clone())).collect();
             if !work.completed.is_empty() || (forgot && !grants.is_empty()) {
-                again.push(Decided { completed: work.completed.clone(), grants });
+                again.push(Again { completed: work.completed.clone(), grants });
             }
         }
         let of_others = |id: &WorkId| unsaid.contains(id) || known(id);
@@ -159,14 +161,17 @@ mod tests {
     use std::sync::Arc;
 
     use bytes::Bytes;
-    use tenure_shared::{PlayerId, RoomId};
+    use tenure_shared::PlayerId;
 
     use super::*;
     use crate::{runtime::Wall, store::Grant};
 
+    fn room() -> RoomId {
+        RoomId::from_parts("lab", "eu", "a").expect("valid")
+    }
+
     fn id(key: &str) -> WorkId {
-        let room = RoomId::from_parts("lab", "eu", "a").expect("valid");
-        WorkId { room, job: "job".into(), key: key.into() }
+        WorkId { room: room(), job: "job".into(), key: key.into() }
     }
 
     fn item(key: &str) -> WorkItem {
@@ -196,12 +201,12 @@ mod tests {
 
     fn say(lately: &mut Lately, request: &Request, told: &[&str]) {
         let told = told.iter().map(|name| GrantId(Arc::from(*name))).collect();
-        lately.sent(Said::of(request, told, Mono(0)));
+        lately.sent(Said::of(&Request { told, ..request.clone() }, Mono(0)));
         lately.acknowledged(1);
     }
 
     fn again(lately: &Lately) -> Request {
-        lately.again(true, |_| false, |_| false)
+        lately.again(&room(), true, |_| false, |_| false)
     }
 
     #[test]
@@ -215,9 +220,9 @@ mod tests {
             ..Request::default()
         };
         say(&mut lately, &changed, &["g1"]);
-        let said = lately.again(false, |item| *item == id("stays"), |grant| &*grant.0 == "g2");
+        let said = lately.again(&room(), false, |item| *item == id("stays"), |grant| &*grant.0 == "g2");
         let failed = WorkItem { due: Wall(9), attempt: 1, ..item("failed") };
-        let decided = Decided { completed: vec![id("done")], grants: vec![grant("g3")] };
+        let decided = Again { completed: vec![id("done")], grants: vec![(room(), grant("g3"))] };
         let cancelled = vec![id("of old"), id("taken back")];
         assert_eq!(said, Request { scheduled: vec![failed], cancelled, again: vec![decided], ..Request::default() });
         assert!(lately.did(&id("done")) && !lately.did(&id("stays")));
@@ -228,8 +233,8 @@ mod tests {
     fn grants_alone_are_said_again_only_where_the_store_forgot() {
         let mut lately = Lately::default();
         say(&mut lately, &Request { grants: vec![grant("g")], ..Request::default() }, &[]);
-        assert_eq!(lately.again(false, |_| false, |_| false), Request::default());
-        let decided = Decided { completed: Vec::new(), grants: vec![grant("g")] };
+        assert_eq!(lately.again(&room(), false, |_| false, |_| false), Request::default());
+        let decided = Again { completed: Vec::new(), grants: vec![(room(), grant("g"))] };
         assert_eq!(again(&lately), Request { again: vec![decided], ..Request::default() });
     }
 
@@ -237,7 +242,7 @@ mod tests {
     fn what_is_not_acknowledged_says_itself() {
         let mut lately = Lately::default();
         say(&mut lately, &scheduled(&["a"]), &[]);
-        lately.sent(Said::of(&completed("a", &["g"]), Vec::new(), Mono(0)));
+        lately.sent(Said::of(&completed("a", &["g"]), Mono(0)));
         assert_eq!(again(&lately), Request::default(), "it is on its way, and brings its item along");
         assert!(!lately.did(&id("a")));
         lately.refused(1);

@@ -26,8 +26,9 @@ pub(super) fn batch(rules: &Rules, fence: &Fence, shard: ShardId, shards: u32, b
         again,
     } = batch;
     at_most("rooms of a batch", checkpoints.len() + deleted.len(), limits::BATCH_ROOMS, "rooms")?;
+    let done = || again.iter().flat_map(|decision| &decision.completed);
     let items = scheduled.len() + completed.len() + advanced.len() + failed.len() + parked.len() + cancelled.len();
-    let items = items + again.iter().map(|decision| decision.completed.len()).sum::<usize>();
+    let items = items + done().count();
     at_most("work of a batch", items, limits::BATCH_ITEMS, "items")?;
     let said = || again.iter().flat_map(|decision| &decision.grants);
     at_most("grants of a batch", grants.len() + said().count(), limits::BATCH_GRANTS, "grants")?;
@@ -36,7 +37,7 @@ pub(super) fn batch(rules: &Rules, fence: &Fence, shard: ShardId, shards: u32, b
     let ids = completed.iter().chain(cancelled).chain(scheduled.iter().map(|item| &item.id));
     let ids = ids.chain(advanced.iter().map(|(id, _)| id));
     let ids = ids.chain(failed.iter().map(|(id, _)| id)).chain(parked.iter().map(|(id, _)| id));
-    let ids = ids.chain(again.iter().flat_map(|decision| &decision.completed));
+    let ids = ids.chain(done());
     let rooms = checkpoints.iter().map(|checkpoint| &checkpoint.summary.room).chain(deleted);
     let rooms = rooms.chain(ids.clone().map(|id| &id.room)).chain(grants.iter().chain(said()).map(|(room, _)| room));
     for room in rooms {
@@ -74,7 +75,7 @@ pub(super) fn batch(rules: &Rules, fence: &Fence, shard: ShardId, shards: u32, b
     for (id, payload) in advanced {
         at_most(&format!("payload of {} {}", id.job, id.key), payload.len(), limits::WORK_PAYLOAD_BYTES, "bytes")?;
     }
-    once("completed", completed.iter().chain(again.iter().flat_map(|decision| &decision.completed)))?;
+    once("completed", completed.iter().chain(done()))?;
     once("failed", failed.iter().map(|(id, _)| id))?;
     once("scheduled", scheduled.iter().map(|item| &item.id))?;
     grants.iter().chain(said()).try_for_each(|(_, one)| grant(one))

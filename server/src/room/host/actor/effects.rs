@@ -19,7 +19,7 @@ use super::{
 use crate::{
     room::world::{Effects, MissedGrants},
     runtime::{Mono, tasks::Kind},
-    store::{Checkpoint, Command, Error, GrantId, Ignored, Reply, WorkId},
+    store::{Checkpoint, Command, Error, Ignored, Reply, WorkId},
 };
 
 impl Actor {
@@ -49,15 +49,14 @@ impl Actor {
         for (id, reason) in failed {
             self.failed(id, &reason, &mut request);
         }
-        let mut told = Vec::new();
         for id in &delivered {
             if let Some((position, _)) = self.results.get(id) {
                 request.trimmed.push(*position);
-                told.push(id.clone());
+                request.told.push(id.clone());
             }
         }
         self.grants_out += request.grants.len();
-        self.send(request, told, checkpoint, now);
+        self.send(request, checkpoint, now);
     }
 
     /// A handler failed: again later, or parked after too many attempts; a schedule goes on with its next occurrence.
@@ -85,13 +84,12 @@ impl Actor {
             None => Err("the room has no world".to_owned()),
         });
         match checkpoint {
-            Ok(checkpoint) => self.send(request, Vec::new(), checkpoint, now),
+            Ok(checkpoint) => self.send(request, checkpoint, now),
             Err(reason) => self.fault(&reason, now),
         }
     }
 
-    /// `told`: grants whose delivery the request carries.
-    fn send(&mut self, request: Request, told: Vec<GrantId>, checkpoint: Checkpoint, now: Mono) {
+    fn send(&mut self, request: Request, checkpoint: Checkpoint, now: Mono) {
         let (size, limit) = (checkpoint.body.len(), self.host.config.world.max_checkpoint);
         names::checkpoint(self.kind.name(), size);
         self.warn_of_size(size, limit);
@@ -101,7 +99,7 @@ impl Actor {
         }
         self.cancelling.extend(request.cancelled.iter().cloned());
         self.stored_as(Saved::of(&checkpoint));
-        self.submit(Request { checkpoint: Some(checkpoint), ..request }, told);
+        self.submit(Request { checkpoint: Some(checkpoint), ..request });
     }
 
     /// Its newest checkpoint, stored or about to be.
@@ -126,9 +124,8 @@ impl Actor {
     }
 
     /// Hands a request over. When it is not taken, the refusal of an earlier one is on its way: it ends this world.
-    /// `told`: grants whose delivery it carries.
-    pub(super) fn submit(&mut self, request: Request, told: Vec<GrantId>) {
-        let said = Said::of(&request, told, self.host.clock.now());
+    pub(super) fn submit(&mut self, request: Request) {
+        let said = Said::of(&request, self.host.clock.now());
         if self.shard.commit(&self.handle.room, request) {
             self.unacked += 1;
             self.lately.sent(said);
@@ -171,7 +168,7 @@ impl Actor {
         let mut request = {
             let waits: HashSet<&WorkId> = scheduled.iter().map(|item| &item.id).collect();
             let known = |id: &WorkId| waits.contains(id) || self.work.contains_key(id);
-            self.lately.again(forgot, known, |id| self.results.contains_key(id))
+            self.lately.again(&self.handle.room, forgot, known, |id| self.results.contains_key(id))
         };
         request.scheduled.append(&mut scheduled);
         self.commit(request, self.phase == Phase::Running, now);

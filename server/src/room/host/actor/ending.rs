@@ -22,8 +22,8 @@ impl Actor {
             let empty = world.room_time().saturating_sub(since);
             u128::from(empty) >= self.host.config.idle_after.as_nanos()
         });
-        let soon = self.host.store_now().plus(self.host.config.idle_after);
-        let idle = idle || (!self.visited && self.occurrences.next_due().is_none_or(|due| due > soon));
+        let soon = || self.host.store_now().plus(self.host.config.idle_after);
+        let idle = idle || (!self.visited && self.occurrences.next_due().is_none_or(|due| due > soon()));
         let waits = self.unacked > 0
             || !self.work.is_empty()
             || !self.results.is_empty()
@@ -95,7 +95,7 @@ impl Actor {
         self.cancel_tasks();
         self.host.unlist(&self.handle.room);
         self.set_phase(Phase::Deleting);
-        self.submit(Request { delete: true, ..Request::default() }, Vec::new());
+        self.submit(Request { delete: true, ..Request::default() });
     }
 
     /// The room is deleted. Who came meanwhile begins anew: it finds no room, or makes a new one.

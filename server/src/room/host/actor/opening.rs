@@ -229,7 +229,7 @@ impl Actor {
         self.work.clear();
         self.due.clear();
         if !(cancelled.is_empty() && parked.is_empty() && trimmed.is_empty()) {
-            self.submit(Request { cancelled, parked, trimmed, ..Request::default() }, Vec::new());
+            self.submit(Request { cancelled, parked, trimmed, ..Request::default() });
         }
         self.host.unlist(&self.handle.room);
         self.set_phase(Phase::Deleting);

@@ -7,19 +7,12 @@ use tenure_shared::RoomId;
 
 use crate::{
     runtime::Wall,
-    store::{Again, Batch, Checkpoint, Grant, WorkId, WorkItem},
+    store::{Again, Batch, Checkpoint, Grant, GrantId, WorkId, WorkItem},
 };
 
 /// Most effects (items and grants) in one commit: a commit is one step of the store, and no heartbeat may wait behind it.
 /// A single request larger than this still goes alone.
 pub(in crate::room::host) const COMMIT_EFFECTS: usize = 2_000;
-
-/// Items done and grants decided in one step.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::room::host) struct Decided {
-    pub(in crate::room::host) completed: Vec<WorkId>,
-    pub(in crate::room::host) grants: Vec<Grant>,
-}
 
 /// What one room wants to be durable, in one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,8 +37,10 @@ pub(in crate::room::host) struct Request {
     pub(in crate::room::host) grants: Vec<Grant>,
     /// Outbox positions that the room has taken note of.
     pub(in crate::room::host) trimmed: Vec<u64>,
+    /// Grants whose delivery it carries: what the room knows them by, behind the positions.
+    pub(in crate::room::host) told: Vec<GrantId>,
     /// What was decided lately and may be forgotten since.
-    pub(in crate::room::host) again: Vec<Decided>,
+    pub(in crate::room::host) again: Vec<Again>,
     /// How many requests the room waits for in this one (1 when the room makes it; 0 when the shard makes it).
     pub(in crate::room::host) merged: usize,
 }
@@ -95,6 +90,7 @@ impl Request {
         self.cancelled.extend(later.cancelled);
         self.grants.extend(later.grants);
         self.trimmed.extend(later.trimmed);
+        self.told.extend(later.told);
         self.again.extend(later.again);
         self.merged += later.merged;
         Ok(())
@@ -248,10 +244,7 @@ pub(in crate::room::host) fn batch(requests: &[(RoomId, Request)]) -> Batch {
         batch.cancelled.extend(request.cancelled.iter().cloned());
         batch.grants.extend(request.grants.iter().map(|grant| (room.clone(), grant.clone())));
         batch.trimmed.extend(&request.trimmed);
-        batch.again.extend(request.again.iter().map(|decided| {
-            let grants = decided.grants.iter().map(|grant| (room.clone(), grant.clone())).collect();
-            Again { completed: decided.completed.clone(), grants }
-        }));
+        batch.again.extend(request.again.iter().cloned());
     }
     batch
 }
